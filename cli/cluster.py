@@ -215,12 +215,15 @@ def start(
     """
     from ..broker.resources import descriptors
     from ..local import cluster_spec, secured, zookeeper_nodes
+    from ..local.free_ports import LOOPBACK, take_ports
 
     descriptors.raise_descriptor_limit()
     if registry_url:
         from .registry import registry_at
 
         registry_at(registry_url)  # a bad address is reported before anything starts
+    if has_registry and not registry_port:
+        registry_port = take_ports(1, set())  # brokers have it in their configs before it listens
     if ephemeral:
         data_dir = _ephemeral_directory(data_dir)
     overrides, is_translated = _with_environment(overrides)
@@ -243,7 +246,7 @@ def start(
         security=security,
         ephemeral=ephemeral,
         tier=tier,
-        registry=registry_url or _registry_address(has_registry, registry_port),
+        registry=registry_url or (f"http://{LOOPBACK}:{registry_port}" if has_registry else None),
         release=release or cluster_state.release_of_new_clusters(),
         overrides=overrides,
         metrics_host=metrics_host,
@@ -278,11 +281,6 @@ def _with_environment(overrides: dict[str, str]) -> tuple[dict[str, str], bool]:
     if translated:
         click.echo(translated, err=True)
     return found, bool(translated)
-
-
-def _registry_address(has_registry: bool, port: int) -> str | None:
-    """None if it takes any free port, which brokers cannot know before they start."""
-    return f"http://127.0.0.1:{port}" if has_registry and port else None
 
 
 def _ephemeral_directory(data_dir: Path) -> Path:

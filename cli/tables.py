@@ -183,6 +183,7 @@ def _whole(view: TableView) -> Row:
         "advice": view.advice,
         "configs": dict(view.configs),
         "partitions": _partition_rows(view),
+        "snapshots": [{**told._asdict(), "offsets": offsets} for told, offsets in view.snapshots],
     }
 
 

@@ -49,6 +49,7 @@ from .security import (
     user_list,
 )
 from .share import share_group_details
+from .tables import table_details, table_list
 from .tiers import topic_tier
 from .topics import order_topic, topic_configs, topic_details, topic_list
 from .transactions import (
@@ -113,6 +114,8 @@ def _reading(collector: Collector) -> list[Route]:
         _asks("/api/topics", lambda _: topic_list(collector)),
         _asks("/api/topic", lambda request: topic_details(collector, named(request))),
         _asks("/api/tier", lambda request: topic_tier(collector, named(request))),
+        _asks("/api/tables", lambda _: table_list(collector)),
+        _asks("/api/table", lambda request: table_details(collector, named(request))),
         _asks("/api/lags", lambda request: topic_lags(collector, named(request))),
         _asks("/api/configs", lambda request: topic_configs(collector, named(request))),
         _asks("/api/messages", lambda request: read_messages(collector, request.query_params)),

@@ -1,13 +1,13 @@
 """The columns that a schema describes: Avro records and JSON Schemas of objects; pure.
 
-Every column may be null: a record without a value has no fields. Unions of several types,
-references and other things that no column can hold raise TableError, with the place in the
-schema.
+Every column may be null: a record without a value has no fields. Unions of several types, types
+within themselves, references of a JSON Schema and other things that no column can hold raise
+TableError, with the place in the schema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -43,37 +43,91 @@ _JSON: Final = {
 }
 
 
-def avro_columns(schema: Any) -> pa.Schema:
-    """Raises TableError."""
+def avro_columns(schema: Any, referenced: Iterable[Any] = ()) -> pa.Schema:
+    """`referenced`: schemas whose names this one may use, each after those that it uses itself.
+    Raises TableError."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise TableError("the schema is no Avro record, so a value has no columns")
-    return pa.schema(list(_avro_type(schema, "")))
+    types = _AvroTypes()
+    for other in referenced:
+        types.learn(other, "")
+    types.learn(schema, "")
+    return pa.schema(list(types.column(schema, "", "", ())))
 
 
-def _avro_type(schema: Any, place: str) -> pa.DataType:
-    if isinstance(schema, list):
-        others = [one for one in schema if one != "null"]
-        if len(others) != 1:
-            raise TableError(f"{place}: a union of several types has no column")
-        return _avro_type(others[0], place)
-    if isinstance(schema, str):
-        if schema not in _AVRO:
-            raise TableError(f"{place}: the type {schema} has no column")
-        return _AVRO[schema]
-    kind = schema["type"]
-    if kind == "record":
-        fields = schema["fields"]
-        return pa.struct(
-            [(field["name"], _avro_type(field["type"], _at(place, field))) for field in fields]
-        )
-    if kind == "array":
-        return pa.list_(_avro_type(schema["items"], place))
-    if kind == "map":
-        return pa.map_(pa.string(), _avro_type(schema["values"], place))
-    logical = schema.get("logicalType")
-    if logical == "decimal":
-        return pa.decimal128(schema["precision"], schema.get("scale", 0))
-    return _AVRO_LOGICAL.get((kind, logical)) or _avro_type(kind, place)
+class _AvroTypes:
+    """The columns of types, of which those with names are learnt first."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, tuple[Any, str]] = {}  # with the namespace of what is within
+
+    def learn(self, schema: Any, namespace: str) -> None:
+        """Take up the names within this schema."""
+        if isinstance(schema, list):
+            for one in schema:
+                self.learn(one, namespace)
+        if not isinstance(schema, dict):
+            return
+        if "name" in schema and schema.get("type") in ("record", "enum", "fixed"):
+            full = _full_name(schema["name"], schema.get("namespace", namespace))
+            namespace = full.rpartition(".")[0]
+            self._named[full] = (schema, namespace)
+        for field in schema.get("fields", ()):
+            self.learn(field["type"], namespace)
+        for inner in ("items", "values", "type"):
+            self.learn(schema.get(inner), namespace)
+
+    def column(
+        self, schema: Any, place: str, namespace: str, within: tuple[str, ...]
+    ) -> pa.DataType:
+        """`within`: the names of the types around."""
+        if isinstance(schema, list):
+            others = [one for one in schema if one != "null"]
+            if len(others) != 1:
+                raise TableError(f"{place}: a union of several types has no column")
+            return self.column(others[0], place, namespace, within)
+        if isinstance(schema, str):
+            return self._of_name(schema, place, namespace, within)
+        kind = schema["type"]
+        if isinstance(kind, (dict, list)):
+            return self.column(kind, place, namespace, within)
+        if kind == "record":
+            full = _full_name(schema.get("name", ""), schema.get("namespace", namespace))
+            if full and full in within:
+                raise TableError(f"{place}: a type within itself has no column")
+            inner = full.rpartition(".")[0]
+            return pa.struct(
+                [
+                    (
+                        field["name"],
+                        self.column(field["type"], _at(place, field), inner, (*within, full)),
+                    )
+                    for field in schema["fields"]
+                ]
+            )
+        if kind == "array":
+            return pa.list_(self.column(schema["items"], place, namespace, within))
+        if kind == "map":
+            return pa.map_(pa.string(), self.column(schema["values"], place, namespace, within))
+        logical = schema.get("logicalType")
+        if logical == "decimal":
+            return pa.decimal128(schema["precision"], schema.get("scale", 0))
+        return _AVRO_LOGICAL.get((kind, logical)) or self.column(kind, place, namespace, within)
+
+    def _of_name(
+        self, name: str, place: str, namespace: str, within: tuple[str, ...]
+    ) -> pa.DataType:
+        if name in _AVRO:
+            return _AVRO[name]
+        found = self._named.get(_full_name(name, namespace)) or self._named.get(name)
+        if found is None:
+            raise TableError(f"{place}: the type {name} has no column")
+        schema, namespace = found
+        return self.column({"namespace": namespace, **schema}, place, namespace, within)
+
+
+def _full_name(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
 def _at(place: str, field: Mapping[str, Any]) -> str:

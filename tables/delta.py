@@ -14,7 +14,7 @@ import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,10 +22,11 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from ..client.admin.tables import SNAPSHOTS_TOLD, TableSnapshot
 from .errors import Conflict, TableError
-from .offsets import TOPIC_ID, Offsets, to_properties
+from .offsets import OFFSETS, TOPIC_ID, Offsets, from_properties, to_properties
 from .place import Place
-from .state import TableFacts
+from .state import SnapshotFacts, TableFacts
 
 if TYPE_CHECKING:
     from ..storage.table_configs import PartitionField
@@ -107,14 +108,22 @@ class DeltaTopicTable:
     def facts(self) -> TableFacts:
         files = pa.table(self.table.get_add_actions(flatten=True))
         counts = files["num_records"]
-        last = self.table.history(1)
+        history = tuple(map(self._told, self.table.history(SNAPSHOTS_TOLD)))
         return TableFacts(
             snapshot=str(self.table.version()),
-            committed_ms=last[0].get("timestamp") if last else None,
+            committed_ms=history[0].told.committed_ms if history else None,
             rows=None if counts.null_count else pc.sum(counts).as_py() or 0,
             files=files.num_rows,
             size_bytes=pc.sum(files["size_bytes"]).as_py() or 0,
+            snapshots=history,
         )
+
+    def _told(self, commit: Mapping[str, Any]) -> SnapshotFacts:
+        """Delta counts rows and files of the present version alone."""
+        operation = str(commit.get("operation", "")).lower()
+        told = TableSnapshot(str(commit["version"]), commit.get("timestamp"), operation, None, None)
+        found = {name: commit.get(name) for name in (TOPIC_ID, OFFSETS)}
+        return SnapshotFacts(told, from_properties(self._topic_id, found) or {})
 
     def rows(self) -> pa.Table:
         return self.table.to_pyarrow_table()
@@ -173,6 +182,10 @@ class DeltaTopicTable:
         """Never: deltalake's `optimize` merges files that a commit has merged since, and so adds
         their rows twice, while its other operations refuse this."""
         return False
+
+    def remove_orphans(self, min_age_ms: int) -> int:
+        """Never: deltalake's `vacuum` does not know of commits that are under way."""
+        return 0
 
     # The configs refuse these: deltalake makes no commit of several writes, as a rebuild needs.
 

@@ -12,7 +12,8 @@ the newer snapshot, and so add rows twice: the table's property `commit.retry.nu
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.expressions import BooleanExpression, In, Reference
 from pyiceberg.table import Table, Transaction
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update.spec import UpdateSpec
 from pyiceberg.transforms import (
     BucketTransform,
@@ -38,11 +40,12 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 
-from . import iceberg_drop, iceberg_rebuild, iceberg_upkeep
+from ..client.admin.tables import SNAPSHOTS_TOLD, TableSnapshot
+from . import iceberg_drop, iceberg_orphans, iceberg_rebuild, iceberg_upkeep
 from .errors import Conflict, TableError
 from .offsets import TOPIC_ID, Offsets, from_properties, to_properties
 from .place import CATALOG_NAME, Place
-from .state import TableFacts, now_ms
+from .state import SnapshotFacts, TableFacts, now_ms
 
 if TYPE_CHECKING:
     from ..storage.table_configs import PartitionField
@@ -57,6 +60,8 @@ TOPIC: Final = "pybroker.topic"
 # How often the table was rebuilt and compacted upon request.
 GENERATION: Final = "pybroker.generation"
 COMPACTION: Final = "pybroker.compaction"
+OLDER: Final = "pybroker.older-topic"  # whether it also has records of an older topic of this name
+SINCE: Final = "pybroker.since-ms"  # when the table became this topic's
 _PERIODS: Final[Mapping[str, type[Transform[Any, Any]]]] = {
     "year": YearTransform,
     "month": MonthTransform,
@@ -134,7 +139,12 @@ class IcebergTable:
         self._table = self._catalog.load_table(self._name)
 
     def _no_offsets(self) -> dict[str, str]:
-        return {**to_properties(self._topic_id, {}), GENERATION: "0", COMPACTION: "0"}
+        return {
+            **to_properties(self._topic_id, {}),
+            GENERATION: "0",
+            COMPACTION: "0",
+            SINCE: str(now_ms()),
+        }
 
     def _set_properties(self) -> None:
         """A table of an older topic of the same name becomes this topic's."""
@@ -142,6 +152,10 @@ class IcebergTable:
         wanted = dict(OURS)
         if table.properties.get(TOPIC_ID) != self._topic_id:
             wanted |= self._no_offsets()
+            if table.current_snapshot() is not None:
+                wanted[OLDER] = "true"
+        elif SINCE not in table.properties:
+            wanted[SINCE] = str(now_ms())
         if any(table.properties.get(name) != text for name, text in wanted.items()):
             with table.transaction() as transaction:
                 transaction.set_properties(wanted)
@@ -160,18 +174,19 @@ class IcebergTable:
 
     def offsets(self) -> Offsets:
         """Those of the state that was loaded, upon which the next commit is made."""
-        table = self.table
-        snapshot = table.current_snapshot()
-        while snapshot is not None:
-            summary = snapshot.summary
-            if summary is not None:
-                found = from_properties(self._topic_id, summary.additional_properties)
-                if found is not None:
-                    return found
-            parent = snapshot.parent_snapshot_id
-            snapshot = None if parent is None else table.snapshot_by_id(parent)
-        found = from_properties(self._topic_id, table.properties)
-        return {} if found is None else found
+        return offsets_of(self.table, self._topic_id)
+
+    def _told(self, snapshot: Snapshot) -> SnapshotFacts:
+        summary = _summary(snapshot)
+        operation = "" if snapshot.summary is None else snapshot.summary.operation.value
+        told = TableSnapshot(
+            str(snapshot.snapshot_id),
+            snapshot.timestamp_ms,
+            operation,
+            _number(summary, "total-records"),
+            _number(summary, "total-data-files"),
+        )
+        return SnapshotFacts(told, from_properties(self._topic_id, summary) or {})
 
     def facts(self) -> TableFacts:
         snapshot = self.table.current_snapshot()
@@ -180,7 +195,7 @@ class IcebergTable:
             return TableFacts(
                 rows=0, files=0, size_bytes=0, generation=generation, compaction=compaction
             )
-        summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        summary = _summary(snapshot)
         return TableFacts(
             snapshot=str(snapshot.snapshot_id),
             committed_ms=snapshot.timestamp_ms,
@@ -189,6 +204,7 @@ class IcebergTable:
             size_bytes=_number(summary, "total-files-size"),
             generation=generation,
             compaction=compaction,
+            snapshots=tuple(map(self._told, islice(_line(self.table), SNAPSHOTS_TOLD))),
         )
 
     def _count(self, name: str) -> int:
@@ -242,7 +258,7 @@ class IcebergTable:
         """Raises Conflict."""
         rebuild, self._rebuild = self._rebuild, None
         assert rebuild is not None
-        rebuild.set_properties({GENERATION: str(generation)})
+        rebuild.set_properties({GENERATION: str(generation), OLDER: "false"})
         try:
             rebuild.commit_transaction()
         except CommitFailedException as error:
@@ -251,6 +267,14 @@ class IcebergTable:
     def expire(self, retention_ms: int) -> None:
         """Raises Conflict."""
         iceberg_upkeep.expire(self.table, now_ms() - retention_ms)
+
+    def remove_orphans(self, min_age_ms: int) -> int:
+        return iceberg_orphans.remove(
+            self.table,
+            lambda: self._catalog.load_table(self._name),
+            self._count(SINCE),
+            now_ms() - min_age_ms,
+        )
 
     def _commit(
         self, rows: pa.Table, offsets: Mapping[int, int], replaced: BooleanExpression | None
@@ -265,6 +289,29 @@ class IcebergTable:
                 _stage(transaction, rows, properties, replaced)
         except CommitFailedException as error:
             raise Conflict(str(error)) from None
+
+
+def offsets_of(table: Table, topic_id: str) -> Offsets:
+    """By partition, the first offset that the table lacks."""
+    for snapshot in _line(table):
+        found = from_properties(topic_id, _summary(snapshot))
+        if found is not None:
+            return found
+    return from_properties(topic_id, table.properties) or {}
+
+
+def is_of_several_topics(table: Table) -> bool:
+    """Whether the table may also have records of an older topic of the same name."""
+    return table.properties.get(OLDER) == "true"
+
+
+def _line(table: Table) -> Iterator[Snapshot]:
+    """The current snapshot and its ancestors, as far as they are there."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
 
 
 def _stage(
@@ -292,6 +339,10 @@ def _check_partition_fields(schema: pa.Schema, partition_by: Sequence[PartitionF
 def _add_partition_fields(spec: UpdateSpec, partition_by: Sequence[PartitionField]) -> None:
     for field in partition_by:
         spec.add_field(field.column, _transform(field), _field_name(field))
+
+
+def _summary(snapshot: Snapshot) -> Mapping[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
 
 
 def _number(summary: Mapping[str, str], name: str) -> int | None:

@@ -5,7 +5,7 @@ The columns become those of the schema, the fields by which the table is partiti
 config. All rows are removed, and the topic's added piece by piece: each piece is a snapshot of its
 own with its offsets, all of them are committed together upon the snapshot that was loaded. The old
 state stays as a snapshot until that expires. Files of a rebuild that fails are deleted; those of a
-process that is killed stay as orphans.
+process that is killed are orphans, which `iceberg_orphans` removes.
 
 A column whose type the format cannot change is removed and added: old snapshots keep the old one.
 """

@@ -6,7 +6,7 @@ that is killed between them leaves unused files. Snapshots expire only while the
 history is one line: a table with branches or tags keeps all.
 
 pyiceberg has no operation `replace`, so a merge is an `overwrite` of the same rows.
-Leaves out: removal of orphans, the files of commits that were not finished.
+`iceberg_orphans` removes the files of commits that were not finished.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from ..client.admin.group_offsets import CommittedOffset, GroupOffsets
-from ..client.admin.tables import TableReport, group_of, report_of, report_text
+from ..client.admin.tables import TableReport, group_of, history_text, report_of, report_text
 from ..client.cluster import Cluster
 from ..client.errors import ClientError
 from .place import Place
@@ -65,7 +65,9 @@ class Reports:
         offsets = {0: 0, **self._before, **state.offsets}
         text = report_text(self._report(state))
         committed = {
-            (self._topic, partition): CommittedOffset(offset, metadata="" if partition else text)
+            (self._topic, partition): CommittedOffset(
+                offset, metadata=history_text(_history(state, partition)) if partition else text
+            )
             for partition, offset in offsets.items()
         }
         (await self._offsets.alter(group_of(self._topic), committed)).all()
@@ -100,4 +102,10 @@ class Reports:
             generation=facts.generation,
             error=state.error,
             advice=state.advice,
+            snapshots=tuple(one.told for one in facts.snapshots),
+            offsets=_history(state, 0),
         )
+
+
+def _history(state: TableState, partition: int) -> tuple[int | None, ...]:
+    return tuple(one.offsets.get(partition) for one in state.facts.snapshots)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from ..storage.table_configs import RAW as RAW_SCHEMA
 from .errors import TableError
 from .raw import RAW
-from .values import AvroReader, Bad, JsonReader, divided, reader_of
+from .values import Bad, Reader, divided, reader_of
 
 PREFIX: Final = "kafka_"
 HEAD_BYTES: Final = 5  # of a value: a zero, and the number of its schema
@@ -116,9 +116,7 @@ def _add_tombstones(pieces: _Pieces, values: pa.Array) -> None:
     pieces.add(pa.table({"": pa.nulls(len(empty))}).drop_columns([""]), empty)
 
 
-def _add_values(
-    pieces: _Pieces, reader: AvroReader | JsonReader, values: pa.Array, rows: list[int]
-) -> list[Bad]:
+def _add_values(pieces: _Pieces, reader: Reader, values: pa.Array, rows: list[int]) -> list[Bad]:
     """Read the values of these records; returns those that do not fit."""
     found, good, bad = divided(values, reader.read)
     pieces.add(found, [rows[number] for number in good])
@@ -153,26 +151,46 @@ class SubjectShaper:
     def __init__(self, subject: str, registry: str) -> None:
         self._subject = subject
         self._url = registry.rstrip("/")
-        self._readers: dict[int, AvroReader | JsonReader] = {}
+        self._readers: dict[int, Reader] = {}
         self._others: set[int] = set()  # numbers of schemas that are not the subject's
 
     def load(self) -> None:
         columns = pa.schema([])
         for version in self._ask(f"/subjects/{self._subject}/versions"):
             found = self._ask(f"/subjects/{self._subject}/versions/{version}")
-            kind = found.get("schemaType", "AVRO")
-            if kind not in ("AVRO", "JSON") or found.get("references"):
-                raise TableError(
-                    f"version {version} of {self._subject} is of the kind {kind}"
-                    f"{' with references' if found.get('references') else ''}, and only AVRO and "
-                    "JSON without references have columns"
-                )
-            reader = self._readers[found["id"]] = reader_of(kind, found["schema"])
+            reader = self._readers[found["id"]] = self._reader(version, found)
             try:
                 columns = pa.unify_schemas([columns, reader.columns], promote_options="permissive")
             except pa.ArrowTypeError:
                 continue  # the registry did not compare them; values that do not fit are bad ones
         self.columns = _with_record(columns)
+
+    def _reader(self, version: int, found: Any) -> Reader:
+        kind = found.get("schemaType", "AVRO")
+        if kind == "AVRO":
+            return reader_of(kind, found["schema"], self._referenced(found, set()))
+        if found.get("references"):
+            raise TableError(
+                f"version {version} of {self._subject} is of the kind {kind} with references, and "
+                "only those of AVRO have columns"
+            )
+        if kind == "PROTOBUF":
+            from .protobuf_values import ProtobufReader
+
+            path = f"/subjects/{self._subject}/versions/{version}?format=serialized"
+            return ProtobufReader(self._ask(path)["schema"])
+        return reader_of(kind, found["schema"])
+
+    def _referenced(self, found: Any, known: set[tuple[str, int]]) -> list[str]:
+        """The schemas that a version refers to, each after those that it refers to itself."""
+        texts: list[str] = []
+        for one in found.get("references") or ():
+            place = (one["subject"], one["version"])
+            if place not in known:
+                known.add(place)
+                other = self._ask(f"/subjects/{place[0]}/versions/{place[1]}")
+                texts += [*self._referenced(other, known), other["schema"]]
+        return texts
 
     def _ask(self, path: str) -> Any:
         try:
@@ -204,7 +222,7 @@ class SubjectShaper:
             bad += _add_values(pieces, reader, bodies, rows)
         return pieces.table(), bad
 
-    def _reader_of(self, head: bytes) -> tuple[AvroReader | JsonReader | None, str]:
+    def _reader_of(self, head: bytes) -> tuple[Reader | None, str]:
         if len(head) < HEAD_BYTES or head[0] != 0:
             return None, "the value does not begin with the number of a schema"
         number = int.from_bytes(head[1:], "big")

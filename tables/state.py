@@ -5,7 +5,16 @@ the formats' libraries.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..client.admin.tables import TableSnapshot
+
+
+class SnapshotFacts(NamedTuple):
+    told: TableSnapshot
+    offsets: Mapping[int, int]  # the first that it lacks; without those of another topic
 
 
 @dataclass(slots=True, frozen=True)
@@ -19,6 +28,7 @@ class TableFacts:
     size_bytes: int | None = None
     generation: int = 0  # of rebuilds upon request
     compaction: int = 0
+    snapshots: tuple[SnapshotFacts, ...] = ()  # the newest first, at most SNAPSHOTS_TOLD
 
 
 @dataclass(slots=True)

@@ -50,6 +50,10 @@ class TopicTable(Protocol):
     def expire(self, retention_ms: int) -> None:
         """Remove snapshots that are older, and files that no other has. Raises Conflict."""
 
+    def remove_orphans(self, min_age_ms: int) -> int:
+        """Remove files of commits that were not finished, of this age; returns how many. The loaded
+        state stays."""
+
     def begin_rebuild(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
         """What is added from now on is a table of its own with this schema, of which readers see
         nothing; nor do `offsets` and `facts`. `open` ends it. Raises TableError."""

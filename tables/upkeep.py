@@ -18,6 +18,8 @@ ENOUGH_FILES: Final = 8
 MAX_SNAPSHOTS: Final = 1000  # kept, whatever their age: each commit of Iceberg writes them all
 COMMITS_BETWEEN_COMPACTIONS: Final = 8
 COMMITS_BETWEEN_EXPIRIES: Final = 64
+COMMITS_BETWEEN_ORPHANS: Final = 1440  # a day's, by default
+MIN_AGE_OF_ORPHANS_MS: Final = 86_400_000  # a commit takes seconds
 
 
 class SmallFile(NamedTuple):
@@ -57,15 +59,17 @@ def files_to_merge(
 class Upkeep:
     """Counts the commits of a writer; one piece of upkeep is due at a time."""
 
-    __slots__ = ("_since_compaction", "_since_expiry")
+    __slots__ = ("_since_compaction", "_since_expiry", "_since_orphans")
 
     def __init__(self) -> None:
         self._since_compaction = 0
         self._since_expiry = 0
+        self._since_orphans = COMMITS_BETWEEN_ORPHANS  # the process before may have been killed
 
     def committed(self) -> None:
         self._since_compaction += 1
         self._since_expiry += 1
+        self._since_orphans += 1
 
     def takes_compaction(self) -> bool:
         """Whether small files are to be looked for; asked once."""
@@ -78,4 +82,11 @@ class Upkeep:
         if self._since_expiry < COMMITS_BETWEEN_EXPIRIES:
             return False
         self._since_expiry = 0
+        return True
+
+    def takes_orphans(self) -> bool:
+        """Whether orphans are to be looked for: with the first commit, then now and then."""
+        if self._since_orphans < COMMITS_BETWEEN_ORPHANS:
+            return False
+        self._since_orphans = 0
         return True

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,6 +57,13 @@ def divided(values: pa.Array, read: Read) -> tuple[pa.Table, list[int], list[Bad
 def _reason(error: Exception) -> str:
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:MAX_REASON_LENGTH]
+
+
+class Reader(Protocol):
+    columns: pa.Schema
+
+    def read(self, values: pa.Array) -> pa.Table:
+        """The rows of all values. Raises any exception if one of them does not fit."""
 
 
 class JsonReader:
@@ -118,12 +125,15 @@ def _is_time(kind: pa.DataType) -> bool:
 class AvroReader:
     """Of values without a head, each an Avro record and nothing behind it."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, referenced: Sequence[Any] = ()) -> None:
         import fastavro
 
-        self.columns = avro_columns(schema)
+        self.columns = avro_columns(schema, referenced)
         self._fastavro = fastavro
-        self._schema = fastavro.parse_schema(_without_uuids(schema))
+        named: dict[str, Any] = {}
+        for other in referenced:
+            fastavro.parse_schema(_without_uuids(other), named)
+        self._schema = fastavro.parse_schema(_without_uuids(schema), named)
 
     def read(self, values: pa.Array) -> pa.Table:
         read, schema = self._fastavro.schemaless_reader, self._schema
@@ -142,6 +152,9 @@ def _without_uuids(schema: Any) -> Any:
     return json.loads(text.replace('"logicalType": "uuid"', '"logicalType": "text"'))
 
 
-def reader_of(kind: str, text: str) -> JsonReader | AvroReader:
-    """Of a schema of the kind AVRO or JSON. Raises TableError."""
-    return AvroReader(json.loads(text)) if kind == "AVRO" else JsonReader(json.loads(text))
+def reader_of(kind: str, text: str, referenced: Sequence[str] = ()) -> Reader:
+    """Of a schema of the kind AVRO or JSON; `referenced` as in `avro_columns`. Raises
+    TableError."""
+    if kind == "AVRO":
+        return AvroReader(json.loads(text), [json.loads(one) for one in referenced])
+    return JsonReader(json.loads(text))

@@ -6,7 +6,7 @@ to every other process.
 
 In: `{"bootstrap": ..., "security": {...} or null, "place": {...}, "topics": {name: configs},
 "drops": [[topic, topic id, format]]}`.
-Out: `{"topic": ..., "offsets": {...}, "error": ... or null, ...}` after each change, and
+Out: `{"topic": ..., "offsets": {...}, "ends": {...}, "error": ... or null}` after each change, and
 `{"dropped": topic id, "error": ... or null}` of each table of a deleted topic.
 
 A table is dropped after the writer of its topic has ended, and before that of a new topic of the
@@ -19,7 +19,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
 import trio
@@ -148,7 +147,14 @@ async def _write(cluster: Cluster, place: Place, topic: str, settings: TableSett
     reports = Reports(cluster, place, topic, _log)
 
     def report(state: TableState) -> None:
-        _send(asdict(state))
+        _send(
+            {
+                "topic": topic,
+                "offsets": state.offsets,
+                "ends": state.ends,
+                "error": state.error,
+            }
+        )
         reports.note(state)
 
     async with trio.open_nursery() as nursery:

@@ -36,7 +36,7 @@ from .shaping import NewColumns, Shaper, shaper_of
 from .state import TableState
 from .state import now_ms as wall_ms
 from .topic_table import TopicTable, table_of
-from .upkeep import Upkeep
+from .upkeep import MIN_AGE_OF_ORPHANS_MS, Upkeep
 from .upserts import last_by_key
 from .values import Bad
 
@@ -290,6 +290,8 @@ class TopicWriter:
         elif settings.snapshot_retention_ms >= 0 and upkeep.takes_expiry():
             table.expire(settings.snapshot_retention_ms)
         else:
+            if upkeep.takes_orphans():
+                table.remove_orphans(MIN_AGE_OF_ORPHANS_MS)
             return
         there = table.offsets()
         if any(there.get(part, 0) != offsets.get(part, 0) for part in there.keys() | offsets):

@@ -134,6 +134,8 @@ class KafkaCluster(Contents):
                 self._directory = self._kept_directory
             self._options.data_dir = str(self._directory)
             try:
+                registry = RegistryBeside() if self._has_registry else None
+                self._options.registry = None if registry is None else registry.url
                 channel = shared_launcher().launch(self._options)
                 try:
                     channel.wait_until_ready()
@@ -141,8 +143,9 @@ class KafkaCluster(Contents):
                     self._bootstrap = self._members.state().bootstrap
                     if self._options.network:
                         self._bootstrap = self._members.ask_network(do="bootstrap")
-                    if self._has_registry:
-                        self._registry = RegistryBeside(self._directory)
+                    if registry is not None:
+                        registry.start(self._directory)
+                        self._registry = registry
                 except BaseException:
                     self._channel = None
                     channel.close()

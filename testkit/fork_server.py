@@ -293,6 +293,7 @@ def spec_of(options: ClusterOptions) -> ClusterSpec:
         security=security,
         ephemeral=options.ephemeral,
         release=options.release,
+        registry=options.registry,
         overrides=options.config,
         first_metrics_port=options.metrics_port,
         verbose=options.verbose,

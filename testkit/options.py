@@ -29,6 +29,7 @@ class ClusterOptions:
     zookeeper_credentials: str | None = None
     metrics_port: int | None = None
     network: bool = False
+    registry: str | None = None  # the URL of the schema registry
     verbose: bool = False
 
 

@@ -1,6 +1,7 @@
 """The schema registry beside a test's cluster: `pybroker registry` in a process of its own.
 
-It starts with the cluster and ends before it; its output is `logs/registry.log` of the cluster.
+It starts after the brokers and ends before them; its output is `logs/registry.log` of the cluster.
+Its port is chosen before: the brokers have its address in their configs, for tables of topics.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from ..local.free_ports import LOOPBACK, take_ports
 from .commands import Command
 
 SAYS: Final = "schema registry: "
@@ -16,21 +18,34 @@ STOP_SECONDS: Final = 10.0
 
 
 class RegistryBeside:
-    """Runs once it is made. Raises ClusterError."""
+    """Raises ClusterError if no port is free."""
 
-    def __init__(self, data_dir: Path) -> None:
-        words = ("registry", "--port", "0", "--data-dir", str(data_dir))
+    def __init__(self) -> None:
+        self._port = take_ports(1, set())
+        self._command: Command | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self._port}"
+
+    def start(self, data_dir: Path) -> None:
+        """Returns once it serves. Raises ClusterError."""
+        words = ("registry", "--port", str(self._port), "--data-dir", str(data_dir))
         self._command = Command(*words, output=data_dir / "logs" / "registry.log")
         try:
-            self.url = self._command.wait_for(SAYS).removeprefix(SAYS).strip()
+            self._command.wait_for(SAYS)
         except BaseException:
             self.stop()
             raise
 
     def stop(self) -> None:
-        self._command.terminate()
+        """Without effect if it has not started."""
+        command, self._command = self._command, None
+        if command is None:
+            return
+        command.terminate()
         try:
-            self._command.wait(STOP_SECONDS)
+            command.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            self._command.kill()
-            self._command.wait()
+            command.kill()
+            command.wait()

@@ -1,8 +1,9 @@
 """Tables of topics, as their writers report them: offsets and lag, snapshot, files, errors.
 
 The writer of a topic's table commits its offsets as the group `pybroker-table-TOPIC`, so each tool
-for consumer groups shows the table's lag. The metadata of partition 0's offset is a `TableReport`.
-The table's own offsets alone say where a writer continues; the group is for people.
+for consumer groups shows the table's lag. The metadata of partition 0's offset is a `TableReport`,
+that of every other one has the partition's offsets in the newest snapshots. The table's own offsets
+alone say where a writer continues; the group is for people.
 
 Kafka has nothing like it; sinks of Kafka Connect have such a group as well.
 """
@@ -12,8 +13,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
@@ -44,10 +45,22 @@ TABLE_CONFIGS: Final = tuple(
 )
 REQUESTS: Final = ("compaction", "generation")  # configs, and what a report has of them
 POLL_SECONDS: Final = 0.5
-MAX_TEXT_LENGTH: Final = 700  # of an error; brokers take 4096 bytes of metadata
+MAX_TEXT_LENGTH: Final = 700  # of an error
+MAX_REPORT_BYTES: Final = 4000  # brokers take 4096 bytes of metadata
+SNAPSHOTS_TOLD: Final = 10
 SILENT_MS: Final = 180_000  # a writer reports each minute
 GRACE_MS: Final = 2_000  # beside the target lag: a commit
 OLDEST_SECONDS: Final = 5.0
+
+
+class TableSnapshot(NamedTuple):
+    """A state that the table had."""
+
+    name: str  # Delta: the version
+    committed_ms: int | None
+    operation: str
+    rows: int | None  # of the whole table
+    files: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +82,8 @@ class TableReport:
     generation: int = 0
     error: str | None = None
     advice: str | None = None  # what to do about the error
+    snapshots: tuple[TableSnapshot, ...] = ()  # the newest first
+    offsets: tuple[int | None, ...] = ()  # of partition 0 in each of them
 
 
 def group_of(topic: str) -> str:
@@ -76,13 +91,35 @@ def group_of(topic: str) -> str:
 
 
 def report_text(report: TableReport) -> str:
-    """A report as the metadata of an offset."""
-    short = replace(
-        report,
-        error=report.error and report.error[:MAX_TEXT_LENGTH],
-        advice=report.advice and report.advice[:MAX_TEXT_LENGTH],
-    )
-    return json.dumps(asdict(short), separators=(",", ":"), ensure_ascii=False)
+    """A report as the metadata of an offset. What is too long loses snapshots, then words."""
+    length = MAX_TEXT_LENGTH
+    while True:
+        short = replace(
+            report,
+            error=report.error and report.error[:length],
+            advice=report.advice and report.advice[:length],
+        )
+        text = json.dumps(asdict(short), separators=(",", ":"), ensure_ascii=False)
+        if len(text.encode()) <= MAX_REPORT_BYTES or not length:
+            return text
+        if report.snapshots:
+            report = replace(report, snapshots=report.snapshots[:-1], offsets=report.offsets[:-1])
+        else:
+            length //= 2
+
+
+def history_text(offsets: Iterable[int | None]) -> str:
+    """The offsets of a partition in the newest snapshots, as the metadata of its offset."""
+    return json.dumps(list(offsets), separators=(",", ":"))
+
+
+def history_of(text: str) -> tuple[int | None, ...]:
+    """() for other metadata."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return ()
+    return tuple(found) if isinstance(found, list) else ()
 
 
 def report_of(text: str) -> TableReport | None:
@@ -90,7 +127,10 @@ def report_of(text: str) -> TableReport | None:
     try:
         found = json.loads(text)
         known = {one.name for one in fields(TableReport)}
-        return TableReport(**{name: value for name, value in found.items() if name in known})
+        found = {name: value for name, value in found.items() if name in known}
+        found["snapshots"] = tuple(TableSnapshot(*one) for one in found.get("snapshots", ()))
+        found["offsets"] = tuple(found.get("offsets", ()))
+        return TableReport(**found)
     except (ValueError, TypeError, AttributeError):
         return None
 
@@ -115,6 +155,24 @@ class TableView:
     report: TableReport | None
     places: Mapping[int, TablePlace]
     now_ms: int
+    history: Mapping[int, tuple[int | None, ...]] = field(default_factory=dict)  # by partition
+
+    @property
+    def snapshots(self) -> list[tuple[TableSnapshot, dict[int, int]]]:
+        """The newest first, each with the first offset of each partition that it lacks."""
+        if self.report is None:
+            return []
+        return [
+            (
+                snapshot,
+                {
+                    number: offset
+                    for number, offsets in self.history.items()
+                    if place < len(offsets) and (offset := offsets[place]) is not None
+                },
+            )
+            for place, snapshot in enumerate(self.report.snapshots)
+        ]
 
     @property
     def lag(self) -> int | None:
@@ -249,6 +307,14 @@ class Tables:
         )
         committed = (await GroupOffsets(self._cluster).list(group_of(name))).values
         nothing = CommittedOffset(0)
+        report = report_of(committed.get((name, 0), nothing).metadata)
+        history = {
+            number: history_of(committed.get((name, number), nothing).metadata)
+            for number in numbers
+            if number
+        }
+        if report is not None:
+            history[0] = report.offsets
         places = {}
         for number in numbers:
             offset = committed.get((name, number), nothing).offset
@@ -259,9 +325,10 @@ class Tables:
             topic=name,
             configs=configs,
             leader=next((one.leader_id for one in topic.partitions if not one.partition_index), -1),
-            report=report_of(committed.get((name, 0), nothing).metadata),
+            report=report,
             places=await self._with_oldest(name, places),
             now_ms=int(time.time() * 1000),
+            history=dict(sorted(history.items())),
         )
 
     async def _with_oldest(

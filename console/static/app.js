@@ -11,6 +11,7 @@ import { messagesPage } from "./messages.js";
 import { overviewPage } from "./overview.js";
 import { plotsPage } from "./plots.js";
 import { securityPage } from "./security.js";
+import { tablesPage } from "./tables.js";
 import { topicsPage } from "./topics.js";
 import { transactionsPage } from "./transactions.js";
 
@@ -26,6 +27,7 @@ const PAGES = {
   transactions: ["Transactions", transactionsPage],
   security: ["Security", securityPage],
   plots: ["Metrics", plotsPage],
+  tables: ["Tables", tablesPage],
   inside: ["Inside", insidePage],
 };
 

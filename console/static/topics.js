@@ -134,14 +134,14 @@ function creation() {
 }
 
 function oneTopic(main, name) {
-  const partitions = h("div"), configs = h("div"), summary = h("div"), lags = h("div"), tier = h("div");
+  const partitions = h("div"), configs = h("div"), summary = h("div"), lags = h("div"), tier = h("div"), written = h("div");
   const filter = h("input", { type: "search", oninput: () => drawConfigs() });
   let found = [];
   const mayWrite = state.facts.may_write;
   fill(main, h("h1", {}, name), summary,
     h("p", {}, h("a", { href: link("messages", name) }, "Messages"), " · ", h("a", { href: link("topics") }, "All topics"), " · ",
       h("button", { type: "button", onclick: () => copy(`pybroker topics describe ${quoted(name)} --bootstrap-server ${state.facts.bootstrap}`) }, "Copy as a command")),
-    h("section", {}, h("h2", {}, "Partitions"), scrolling("partitions", partitions), tableTools(name, () => partitions.querySelector("table"))), tier,
+    h("section", {}, h("h2", {}, "Partitions"), scrolling("partitions", partitions), tableTools(name, () => partitions.querySelector("table"))), tier, written,
     h("section", {}, h("h2", {}, "Groups that read it"), scrolling("groups", lags), tableTools(`${name}-groups`, () => lags.querySelector("table"))),
     h("section", {}, h("h2", {}, "Configs"), h("div", { class: "bar" }, field("Configs that have", filter)), scrolling("configs", configs), tableTools(`${name}-configs`, () => configs.querySelector("table"))),
     mayWrite ? changes(name) : null);
@@ -181,6 +181,14 @@ function oneTopic(main, name) {
       ], one.partitions))));
   }
 
+  async function drawTable() {
+    const { table: one } = await ask("table", { name });
+    if (!one) { fill(written); return; }
+    if (written.contains(document.activeElement)) return;
+    fill(written, h("section", {}, h("h2", {}, "Table"), h("p", {}, `A table of ${one.format}, ${one.state}: ${one.lag === 0 ? "all records are in it" : `${count(one.lag)} records are not in it yet`}. `,
+      h("a", { href: link("tables", name) }, "Snapshots, files and refused records"))));
+  }
+
   async function drawLags() {
     const rows = await ask("lags", { name });
     fill(lags, table("Groups with committed offsets, and how far they are behind", [
@@ -213,7 +221,7 @@ function oneTopic(main, name) {
     found = await ask("configs", { name });
     if (!configs.querySelector("form")) drawConfigs();
   }
-  const ends = [repeat(drawPartitions), repeat(readConfigs, CONFIGS_MS), repeat(drawLags, LAGS_MS), repeat(drawTier, LAGS_MS)];
+  const ends = [repeat(drawPartitions), repeat(readConfigs, CONFIGS_MS), repeat(drawLags, LAGS_MS), repeat(drawTier, LAGS_MS), repeat(drawTable, LAGS_MS)];
   return () => ends.forEach((end) => end());
 }
 

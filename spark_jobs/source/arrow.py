@@ -19,9 +19,9 @@ from ...client.consumer.arrow import contents_of, flag, int32, int64, numbers_of
 from ...protocol.records.columns import BatchRows, RecordColumns
 
 MAX_ROWS: Final = 65_536  # of an Arrow batch
-_TIMESTAMP = pa.timestamp("us", tz="UTC")
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _US_PER_MS = int64(1000)
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class ArrowRows:
@@ -57,7 +57,7 @@ class ArrowRows:
             "topic": pa.repeat(self._topic, count),
             "partition": pa.repeat(self._partition, count),
             "offset": numbers_of(columns.offsets, first, last),
-            "timestamp": pc.multiply(times, _US_PER_MS).cast(_TIMESTAMP),
+            "timestamp": pc.multiply(times, _US_PER_MS).cast(TIMESTAMP),
             "timestampType": types,
         }
         if self._include_headers:
@@ -98,5 +98,5 @@ def _headers(columns: RecordColumns, first: int, last: int) -> pa.Array:
             else None
             for row in range(first, last)
         ],
-        _HEADERS,
+        HEADERS,
     )

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row
 
+    from .history import HistoryFiles
     from .ranges import Ranges
 
 if TYPE_CHECKING:
@@ -82,6 +83,13 @@ class RangePartition(InputPartition):
     wanted: OffsetRange
 
 
+@dataclass
+class HistoryPartition(InputPartition):
+    """The files of a table that a task reads."""
+
+    wanted: HistoryFiles
+
+
 class KafkaDataSource(DataSource):
     """`format("pybroker")`."""
 
@@ -94,8 +102,15 @@ class KafkaDataSource(DataSource):
         return StructType([*COLUMNS, HEADERS] if wants_headers else [*COLUMNS])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        self._check_schema(schema)
-        return BatchReader(SourceOptions.parse(dict(self.options), streaming=False))
+        options = SourceOptions.parse(dict(self.options), streaming=False)
+        if not options.has_history:
+            self._check_schema(schema)
+        elif not set(schema.fields) <= set(self.schema().fields):
+            raise OptionError(
+                "schema(...) has other columns than the source, whose types are: "
+                + self.schema().simpleString()
+            )
+        return BatchReader(options, schema.fieldNames())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         self._check_schema(schema)
@@ -127,18 +142,31 @@ class KafkaDataSource(DataSource):
 class BatchReader(DataSourceReader):
     """Reads from one set of offsets to another; both are resolved when the query is planned."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, names: list[str]) -> None:
         self._options = options
+        self._names = names
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         ranges = _ranges(options)
         start = ranges.at(options.start, option="startingOffsets")
         end = ranges.at(options.end, option="endingOffsets")
-        return _tasks(options, ranges.between(start, end))
+        if not options.has_history:
+            return _tasks(options, ranges.between(start, end))
+        from .history import plan
+
+        files, rest = plan(options, start, end)
+        history = [HistoryPartition(one) for one in files]
+        return [*history, *_tasks(options, ranges.between(rest, end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(self._options, partition)
+        if isinstance(partition, HistoryPartition):
+            from .history import read
+
+            yield from read(partition.wanted, self._names)
+            return
+        for batch in _read(self._options, partition):
+            yield batch.select(self._names) if self._options.has_history else batch
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -61,6 +61,9 @@ _KNOWN: Final = frozenset(
         "minOffsetsPerTrigger",
         "maxTriggerDelay",
         "includeHeaders",
+        "history",
+        "historyWarehouse",
+        "historyCatalog",
         "kafkaConsumer.pollTimeoutMs",
         "fetchOffset.numRetries",
         "fetchOffset.retryIntervalMs",
@@ -182,6 +185,9 @@ class SourceOptions:
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = DEFAULT_MAX_TRIGGER_DELAY_MS
     poll_timeout_ms: int = DEFAULT_POLL_TIMEOUT_MS
+    has_history: bool = False  # from the topics' tables
+    history_warehouse: str | None = None  # None: as the table's writer reports it
+    history_catalog: str | None = field(default=None, repr=False)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -207,6 +213,9 @@ class SourceOptions:
             raise OptionError(f"kafka.isolation.level={level!r} is not a level of Kafka")
         _check_unknown(options)
         start, end = _limits(options, streaming)
+        has_history = _has_history(options, kafka, streaming)
+        if has_history:
+            kafka["isolation.level"] = "read_committed"
         found = cls(
             topics=topics,
             pattern=pattern,
@@ -225,6 +234,9 @@ class SourceOptions:
             ),
             poll_timeout_ms=options.positive("kafkaConsumer.pollTimeoutMs")
             or DEFAULT_POLL_TIMEOUT_MS,
+            has_history=has_history,
+            history_warehouse=options.text("historyWarehouse"),
+            history_catalog=options.text("historyCatalog"),
         )
         least, most = found.min_offsets_per_trigger, found.max_offsets_per_trigger
         if least is not None and most is not None and least > most:
@@ -297,6 +309,23 @@ def _strategy(
     if not topics:
         raise OptionError(f"option 'subscribe' names no topic: {text!r}")
     return topics, None, None
+
+
+def _has_history(options: Options, kafka: Mapping[str, str], streaming: bool) -> bool:
+    """Whether tables have the history; they have committed records. Raises OptionError."""
+    word = (options.text("history") or "brokers").strip().lower()
+    if word not in ("table", "brokers"):
+        raise OptionError(f"option 'history' is table or brokers, not {word!r}")
+    if word == "brokers":
+        return False
+    if streaming:
+        raise OptionError("option 'history' is for batch queries: leave it out of a stream")
+    if kafka.get("isolation.level", "read_committed").strip().lower() != "read_committed":
+        raise OptionError(
+            "history=table reads committed records alone: leave out kafka.isolation.level, or set "
+            "it to read_committed"
+        )
+    return True
 
 
 def _client_settings(options: Options, refused: Mapping[str, str]) -> dict[str, str]:

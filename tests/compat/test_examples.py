@@ -143,6 +143,19 @@ def test_spark_stream(cluster: KafkaCluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_topic_as_table(cluster: KafkaCluster, tmp_path: Path) -> None:
+    try:
+        find_java_home()
+    except JavaNotFoundError as error:
+        pytest.skip(str(error))
+    data = str(cluster.data_dir)
+    told = run("topic_as_table.py", cluster, tmp_path, timeout_seconds=500, PYBROKER_DATA_DIR=data)
+    rows = re.findall(r"\| *(\w+)\| *(\d+)\| *([\d.]+)\|", told)
+    assert rows == [("AA", "100", "49.5"), ("LH", "100", "49.5"), ("UA", "100", "49.5")]
+
+
+@pytest.mark.nightly
 def test_watch_a_failover(tmp_path: Path) -> None:
     with KafkaCluster(brokers=3) as cluster:
         data = str(cluster.data_dir)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from pybroker_kafka.local.certificates import prepare_certificates
@@ -27,6 +28,7 @@ from tests.support.registry import ID, registry_process, with_fields
 
 SESSION = ("--session-timeout-ms", "1500")
 ONE = with_fields(ID)
+SERVERS = re.compile(r'bootstrap_servers="(.*)"')
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +202,10 @@ def test_it_comes_and_goes_with_pybroker_start() -> None:
         shown = (re.search(r"registry: (http://\S+)", line) for line in process.stdout)
         url = next(found[1] for found in shown if found)
         assert register(url, "a", "A") == 1
+        bootstrap = next(found[1] for line in process.stdout if (found := SERVERS.search(line)))
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        (configs,) = admin.describe_configs([ConfigResource("broker", "1")]).values()
+        assert configs.result(60)["pybroker.table.registry"].value == url  # for tables
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0

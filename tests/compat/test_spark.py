@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import json
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -20,17 +21,27 @@ from typing import Any
 
 import psutil
 import pytest
+from confluent_kafka import Producer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
+from pybroker_kafka import BlockingAdmin
+from pybroker_kafka.client.admin.config_types import (
+    Alteration,
+    ConfigOperation,
+    ConfigResource,
+    ResourceKind,
+)
 from pybroker_kafka.spark_jobs.pipelines import flight_delays
 from pybroker_kafka.testing import KafkaCluster
+from tests.support.page_blocks import blocks
 from tests.support.patience import until
-from tests.support.processes import BrokerProcess
+from tests.support.processes import ROOT, BrokerProcess
 
 WAIT_SECONDS = 120.0
 BASE_MS = int(time.time() * 1000) - 3_600_000  # of today, or retention deletes the records
 COUNT = 200
+HISTORY_TEST = "test_history_from_the_table_and_the_rest_from_the_brokers"
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -244,3 +255,69 @@ def test_a_secured_cluster(spark: Any) -> None:
         for source in ("kafka", "pybroker"):
             reader = spark.read.format(source).options(**options).option("subscribe", "sparks")
             assert values(reader.load().selectExpr("CAST(value AS STRING) AS value")) == [1, 2]
+
+
+@pytest.mark.nightly
+def test_history_from_the_table_and_the_rest_from_the_brokers(
+    spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same rows as from the brokers, and those that the brokers have deleted since."""
+    configs = {"pybroker.table": "iceberg", "pybroker.table.target.lag.ms": 100}
+    with KafkaCluster() as cluster:
+        topic = cluster.topic("flights", 2, exact=True, config=configs)
+        produce_committed(cluster.bootstrap, topic, 40)
+        cluster.table(topic, timeout=600)
+        with BlockingAdmin(cluster.bootstrap) as admin:  # the next records stay out of the table
+            late = Alteration("pybroker.table.target.lag.ms", ConfigOperation.SET, "3600000")
+            admin.configs.alter({ConfigResource(ResourceKind.TOPIC, topic): [late]})
+        produce_committed(cluster.bootstrap, topic, 10)
+
+        def read(**options: str) -> Any:
+            reader = spark.read.format("pybroker").option("subscribe", topic)
+            reader = reader.option("kafka.bootstrap.servers", cluster.bootstrap)
+            return reader.option("kafka.isolation.level", "read_committed").options(**options)
+
+        def rows(frame: Any) -> list[Any]:
+            return sorted(frame.load().collect(), key=lambda row: (row.partition, row.offset))
+
+        expected = rows(read(includeHeaders="true"))
+        assert len(expected) == 50
+        assert rows(read(includeHeaders="true", history="table")) == expected
+        part = {"startingOffsets": json.dumps({topic: {"0": 5, "1": 9}})}
+        part["endingOffsets"] = json.dumps({topic: {"0": 12, "1": -1}})
+        assert rows(read(history="table", **part)) == rows(read(**part))
+
+        with BlockingAdmin(cluster.bootstrap) as admin:
+            admin.records.delete_before({(topic, 0): 10, (topic, 1): 10})
+        assert len(rows(read())) < len(expected)
+        assert rows(read(includeHeaders="true", history="table")) == expected
+        frame = read(history="table").schema("value BINARY, partition INT").load()
+        assert frame.columns == ["value", "partition"]
+        assert sorted(bytes(row.value) for row in frame.collect()) == sorted(
+            bytes(row.value) for row in expected
+        )
+        note = f"tests/compat/test_spark.py::{HISTORY_TEST}"
+        (block,) = (one for one in blocks(ROOT / "docs" / "TABLES.md") if note in one.note)
+        exec(block.text.replace("localhost:9092", cluster.bootstrap), {})
+        assert re.findall(r"\| *(\d) *\| *(\d+)\|", capsys.readouterr().out) == [
+            ("0", "25"),
+            ("1", "25"),
+        ]
+        with pytest.raises(Exception, match="has no table"):
+            read(history="table").option("subscribe", cluster.topic("plain")).load().collect()
+
+
+def produce_committed(bootstrap: str, topic: str, count: int) -> None:
+    """So many records to both partitions in turn, and as many of aborted transactions."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    producer.init_transactions(WAIT_SECONDS)
+    for is_kept in (True, False):
+        producer.begin_transaction()
+        for number in range(count):
+            headers: dict[str, str | bytes | None] = {"n": b"1"} if number % 3 == 0 else {}
+            producer.produce(topic, b"%d" % number, partition=number % 2, headers=headers)
+        assert producer.flush(WAIT_SECONDS) == 0
+        if is_kept:
+            producer.commit_transaction(WAIT_SECONDS)
+        else:
+            producer.abort_transaction(WAIT_SECONDS)

@@ -295,6 +295,13 @@ def test_the_commands_tell_of_lag_dead_letters_and_errors(
     until(lambda: found("told-late") == late)
     until(lambda: found("told-stopped") == {**late, "state": "failed"})
 
+    (whole,) = json.loads(told(broker, "describe", "told-raw", "--json"))
+    (snapshot,) = whole["snapshots"]
+    assert snapshot["offsets"] == {"0": 3}
+    assert (snapshot["operation"], snapshot["rows"]) == ("append", 3)
+    (whole,) = json.loads(told(broker, "describe", "told-shaped", "--json"))
+    assert whole["snapshots"][0]["offsets"] == {"0": 3}
+
     text = told(broker, "describe", "told-stopped")
     assert "3 records are not in the table" in text
     assert "offset 1 of partition 0 does not fit the schema" in text

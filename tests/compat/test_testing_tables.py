@@ -7,6 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 import trio
+from confluent_kafka import Producer
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from pybroker_kafka.testing import AsyncKafkaCluster, ClusterError, KafkaCluster
 from tests.support.patience import until
@@ -16,7 +20,7 @@ LAG = {"pybroker.table.target.lag.ms": 100}
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster() as kafka:
+    with KafkaCluster(registry=True) as kafka:
         yield kafka
 
 
@@ -32,6 +36,30 @@ def test_all_that_was_produced_is_in_the_table(cluster: KafkaCluster, kind: str)
         return len((await AsyncKafkaCluster(cluster).table(topic, timeout=600)).to_pandas())
 
     assert trio.run(rows) == 4
+
+
+def test_a_subject_of_the_registry_is_the_schema_of_a_table(cluster: KafkaCluster) -> None:
+    configs = {"pybroker.table": "iceberg", "pybroker.table.schema": "flown-value"}
+    cluster.topic("flown", exact=True, config={**LAG, **configs})
+    fields = [{"name": "carrier", "type": "string"}, {"name": "delay", "type": "int"}]
+    schema = json.dumps({"type": "record", "name": "Flight", "fields": fields})
+    serialize = AvroSerializer(SchemaRegistryClient({"url": cluster.schema_registry_url}), schema)
+    context = SerializationContext("flown", MessageField.VALUE)
+    producer = Producer(cluster.client_settings("confluent-kafka"))
+    producer.produce("flown", serialize({"carrier": "AA", "delay": 7}, context))
+    assert producer.flush(60) == 0
+    rows = cluster.table("flown", timeout=600).select(["carrier", "delay", "kafka_offset"])
+    assert rows.to_pylist() == [{"carrier": "AA", "delay": 7, "kafka_offset": 0}]
+
+
+def test_a_file_of_protobuf_is_the_schema_of_a_table(cluster: KafkaCluster) -> None:
+    text = 'syntax = "proto3"; message Flight { int64 id = 1; }'
+    client = SchemaRegistryClient({"url": cluster.schema_registry_url})
+    number = client.register_schema("messages-value", Schema(text, "PROTOBUF"))
+    configs = {"pybroker.table": "iceberg", "pybroker.table.schema": "messages-value"}
+    cluster.topic("messages", exact=True, config={**LAG, **configs})
+    cluster.produce("messages", b"\0" + number.to_bytes(4, "big") + b"\0\x08\x07")
+    assert cluster.table("messages", timeout=600)["id"].to_pylist() == [7]
 
 
 def test_a_table_that_cannot_be_had_is_explained(cluster: KafkaCluster) -> None:

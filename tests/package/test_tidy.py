@@ -53,6 +53,7 @@ FOR_TESTS = {
         f"spark_jobs/source/data_source.py::StreamReader.{method}": "Spark 4.2 calls it"
         for method in ("getDefaultReadLimit", "prepareForTriggerAvailableNow", "reportLatestOffset")
     },
+    "spark_jobs/tables.py::table_session": "for people's programs",
     "storage/remote/object_store.py::ObjectStore": "loaded by its name",
     "testkit/tiered.py::RemoteStorageManagerTests": "for anyone's storage manager",
     "storage/checkpoints.py::read_offsets": "the counterpart of write_offsets, for the tools too",

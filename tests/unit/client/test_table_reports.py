@@ -10,7 +10,10 @@ from pybroker_kafka.client.admin.tables import (
     SILENT_MS,
     TablePlace,
     TableReport,
+    TableSnapshot,
     TableView,
+    history_of,
+    history_text,
     report_of,
     report_text,
 )
@@ -26,8 +29,23 @@ def view(report: TableReport | None, *places: TablePlace, leader: int = 1) -> Ta
 
 def test_a_report_is_read_as_it_was_written_and_fits_into_an_offset() -> None:
     assert report_of(report_text(REPORT)) == REPORT
-    failed = replace(REPORT, error="\u00e9" * 10_000, advice="\u00e9" * 10_000)
-    assert len(report_text(failed).encode()) < 4096
+    snapshots = tuple(TableSnapshot("7" * 19, NOW_MS, "append", 10**12, 10**6) for _ in range(10))
+    whole = replace(REPORT, snapshots=snapshots, offsets=(None, *range(9)))
+    assert report_of(report_text(whole)) == whole
+    for letter in "\u00e9\u4e00\n":
+        told = replace(whole, error=letter * 10_000, advice=letter * 10_000)
+        text = report_text(told)
+        assert len(text.encode()) < 4096
+        assert (report_of(text) or REPORT).error
+
+
+def test_each_snapshot_has_its_offsets() -> None:
+    newest, older = (TableSnapshot(name, NOW_MS, "append", 1, 1) for name in "21")
+    report = replace(REPORT, snapshots=(newest, older), offsets=(5, 3))
+    history = {0: report.offsets, 1: history_of(history_text([4, None])), 2: history_of("")}
+    shown = replace(view(report), history=history)
+    assert shown.snapshots == [(newest, {0: 5, 1: 4}), (older, {0: 3})]
+    assert view(None).snapshots == []
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "7", "[]", "{}", '{"format": "iceberg"}'])

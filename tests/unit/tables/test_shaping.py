@@ -57,3 +57,42 @@ def test_a_wider_column_is_asked_for_before_its_values_are_shaped() -> None:
         subject.shape(batch_of(2, "long", 2**40))
     rows, bad = subject.shape(batch_of(2, "long", 2**40))
     assert (rows["id"].to_pylist(), bad) == ([2**40], [])
+
+
+class Referring(SubjectShaper):
+    """Orders that have a customer, of another subject, that has an address, of a third one."""
+
+    SCHEMAS = {
+        "orders-value": (["customers"], "shop.Order", {"by": "Customer", "to": "geo.Place"}),
+        "customers": (["addresses"], "shop.Customer", {"home": "geo.Place"}),
+        "addresses": ([], "geo.Place", {"city": "string"}),
+    }  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__("orders-value", "http://registry")
+
+    def _ask(self, path: str) -> Any:
+        subject = path.split("/")[2]
+        if path.endswith("/versions"):
+            return [1]
+        others, name, types = self.SCHEMAS[subject]
+        fields = [{"name": field, "type": kind} for field, kind in types.items()]
+        schema = {"type": "record", "name": name, "fields": fields}
+        references = [{"name": one, "subject": one, "version": 1} for one in others]
+        return {"id": 1, "schema": json.dumps(schema), "references": references}
+
+
+def test_types_of_other_subjects_are_columns() -> None:
+    shaper = Referring()
+    shaper.load()
+    place = pa.struct([("city", pa.string())])
+    assert shaper.columns.field("to").type == place
+    assert shaper.columns.field("by").type == pa.struct([("home", place)])
+    body = b"\x08Oslo\x08Lima"
+    batch = batch_of(1, "int", 7)
+    value = pa.array([b"\0" + (1).to_bytes(4, "big") + body], pa.binary())
+    batch = batch.set_column(batch.schema.get_field_index("value"), "value", value)
+    rows, bad = shaper.shape(batch)
+    assert bad == []
+    (row,) = rows.select(["by", "to"]).to_pylist()
+    assert row == {"by": {"home": {"city": "Oslo"}}, "to": {"city": "Lima"}}

@@ -3,10 +3,16 @@ stays once in the table."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
 
 from pybroker_kafka.tables.place import Place
 from tests.support.processes import ROOT
@@ -55,3 +61,54 @@ def test_a_killed_writer_loses_and_repeats_nothing(tmp_path: Path) -> None:
     assert keys_of("iceberg", place) == sorted(b"k%d" % number for number in range(count))
     assert files_of("iceberg", place) < 8
     assert len(files_in(tmp_path)) < count, "files of merged and expired states are gone"
+    table.remove_orphans(0)
+    assert len(files_in(tmp_path)) == files_of("iceberg", place)
+
+
+def die_in_commit(directory: str) -> None:
+    """Write the files of a commit, and be killed before the catalogue has it."""
+    SqlCatalog.commit_table = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign, assignment]
+    opened("iceberg", Place(directory)).append(rows_of(9, 10), {0: 10})
+
+
+def test_files_of_a_killed_commit_are_removed_and_no_others(tmp_path: Path) -> None:
+    place = Place(str(tmp_path))
+    table = opened("iceberg", place)
+    for number in range(3):
+        table.append(rows_of(number, number + 1), {0: number + 1})
+    table.upsert(rows_of(0, 1), pa.array([b"k1"], pa.binary()), "key", {0: 4})
+    whole = every_file(tmp_path)
+    code = (
+        f"from tests.unit.tables.test_upkeep_kills import die_in_commit as d; d({str(tmp_path)!r})"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == -9
+    orphans = every_file(tmp_path) - whole
+    assert {one.suffix for one in orphans} >= {".parquet", ".avro"}
+    foreign = tmp_path / "kafka" / "some_topic" / "data" / "00000-0-theirs.parquet"
+    foreign.touch()
+
+    stale = opened("iceberg", place)
+    table.append(rows_of(5, 6), {0: 6})
+    assert stale.remove_orphans(3_600_000) == 0, "nothing is so old"
+    later = every_file(tmp_path)
+    assert stale.remove_orphans(0) == len(orphans)
+    assert every_file(tmp_path) == later - orphans
+    assert foreign.exists()
+    assert keys_of("iceberg", place) == [b"k0", b"k2", b"k5"]
+
+
+def test_older_files_of_the_directory_stay(tmp_path: Path) -> None:
+    """Another table may have them: this one became the topic's after they were written."""
+    table = opened("iceberg", Place(str(tmp_path)))
+    table.append(rows_of(0, 1), {0: 1})
+    old = tmp_path / "kafka" / "some_topic" / "data" / f"00000-0-{uuid.uuid4()}.parquet"
+    old.touch()
+    os.utime(old, (0, 0))
+    assert table.remove_orphans(0) == 0
+    os.utime(old)
+    assert table.remove_orphans(0) == 1
+    assert not old.exists()
+
+
+def every_file(directory: Path) -> set[Path]:
+    return {one for one in directory.rglob("*") if one.is_file() and "catalog.db" not in one.name}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pybroker_kafka.registry.protobuf import read as read_proto
 from pybroker_kafka.tables.columns import avro_columns, json_columns
 from pybroker_kafka.tables.errors import TableError
+from pybroker_kafka.tables.protobuf_values import ProtobufReader
 from pybroker_kafka.tables.values import AvroReader, JsonReader, divided
 
 JSON_SCHEMA: dict[str, Any] = {
@@ -126,3 +129,82 @@ def test_an_avro_schema_without_columns() -> None:
     union = {"type": "record", "name": "R", "fields": [{"name": "a", "type": ["int", "string"]}]}
     with pytest.raises(TableError, match="a: a union of several types"):
         avro_columns(union)
+
+
+def test_a_type_may_be_named_again_but_not_within_itself() -> None:
+    place = {"type": "record", "name": "Place", "fields": [{"name": "city", "type": "string"}]}
+    fields = [{"name": "a", "type": place}, {"name": "b", "type": ["null", "Place"]}]
+    columns = avro_columns({"type": "record", "name": "R", "namespace": "n", "fields": fields})
+    assert columns.field("a").type == columns.field("b").type == pa.struct([("city", pa.string())])
+    fields = [{"name": "next", "type": ["null", "R"]}]
+    with pytest.raises(TableError, match="next: a type within itself has no column"):
+        avro_columns({"type": "record", "name": "R", "fields": fields})
+
+
+PROTO = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+message Order {
+  enum State { NEW = 0; SENT = 1; }
+  message Line { string what = 1; uint32 count = 2; }
+  int64 id = 1;
+  optional string note = 2;
+  State state = 3;
+  repeated Line lines = 4;
+  map<string, double> prices = 5;
+  google.protobuf.Timestamp at = 6;
+  google.protobuf.BoolValue paid = 7;
+  bytes raw = 8;
+  Line first = 9;
+}
+message Other { Other next = 1; }
+"""
+
+
+def test_messages_of_protobuf_are_rows() -> None:
+    file = read_proto(PROTO, "order.proto")
+    reader = ProtobufReader(base64.b64encode(file.SerializeToString()).decode())
+    order = reader._class
+    whole = order(
+        id=2**40,
+        note="",
+        state=1,
+        lines=[{"what": "tea", "count": 2**32 - 1}],
+        prices={"tea": 1.5},
+        at={"seconds": 7, "nanos": 8000},
+        paid={"value": True},
+        raw=b"\0",
+    )
+    values = [b"\0" + whole.SerializeToString(), b"\2\0" + order().SerializeToString()]
+    first, second = reader.read(pa.array(values, pa.binary())).to_pylist()
+    assert first.pop("at").microsecond == 8
+    assert first == {
+        "id": 2**40,
+        "note": "",
+        "state": "SENT",
+        "lines": [{"what": "tea", "count": 2**32 - 1}],
+        "prices": [("tea", 1.5)],
+        "paid": True,
+        "raw": b"\0",
+        "first": None,
+    }
+    nothing: dict[str, Any] = {
+        "id": 0,
+        "note": None,
+        "state": "NEW",
+        "lines": [],
+        "prices": [],
+        "raw": b"",
+    }
+    assert second == {**nothing, "at": None, "paid": None, "first": None}
+    _, rows, bad = divided(pa.array([values[0], b"\2\2", b"\0\xff"], pa.binary()), reader.read)
+    assert rows == [0]
+    assert sorted(one.row for one in bad) == [1, 2]
+
+
+def test_a_message_within_itself_has_no_columns() -> None:
+    file = read_proto('syntax = "proto3"; message Other { Other next = 1; }', "other.proto")
+    with pytest.raises(TableError, match="next: a message within itself"):
+        ProtobufReader(base64.b64encode(file.SerializeToString()).decode())

@@ -93,6 +93,11 @@ def test_where_it_begins_and_ends() -> None:
         ({"subscribe": "t", "maxOffsetsPerTriger": "5"}, "there is no option"),
         ({"subscribe": "t", "kafka.auto.offset.reset": "earliest"}, "startingOffsets"),
         ({"subscribe": "t", "kafka.isolation.level": "none"}, "isolation.level"),
+        ({"subscribe": "t", "history": "files"}, "table or brokers"),
+        (
+            {"subscribe": "t", "history": "table", "kafka.isolation.level": "read_uncommitted"},
+            "committed records alone",
+        ),
         (
             {"subscribe": "t", "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
             "higher than",

@@ -1,0 +1,122 @@
+"""A SparkSession that reads the tables of topics: `spark.table("kafka.flights")`.
+
+    from pybroker_kafka.spark_jobs.tables import table_session
+
+    spark = table_session("flights")
+    spark.table("kafka.flights").groupBy("key").count().show()
+
+Tables of Iceberg are in the catalogue that their writers use, which is Spark's default one here, so
+a name needs no prefix. Spark reads them itself: columns, files and row groups that a query does not
+need are not read. Iceberg's runtime, and the driver of SQLite for the catalogue of a warehouse that
+is a directory, come from Maven Central once, through Spark's own Ivy.
+
+Invariant: the session adds no table to the catalogue and creates none of its parts.
+Leaves out: catalogues in other databases than SQLite, whose drivers and addresses are Java's own;
+tables of Delta, which have no catalogue.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ..local.cluster_spec import TABLES
+from ..local.cluster_state import default_data_dir
+from ..tables.place import CATALOG_FILE, CATALOG_NAME, Place
+from .session import SCALA_VERSION, SparkUnavailableError, kafka_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ICEBERG_VERSION: Final = "1.10.0"
+SQLITE_DRIVER: Final = "org.xerial:sqlite-jdbc:3.50.3.0"
+PREFIX: Final = f"spark.sql.catalog.{CATALOG_NAME}"
+BUSY_MS: Final = 60_000  # while a writer commits
+
+
+class Parts(NamedTuple):
+    """What a session needs to read tables."""
+
+    packages: tuple[str, ...]
+    settings: dict[str, str]
+
+
+def table_session(
+    name: str,
+    warehouse: str | Path | None = None,
+    *,
+    catalog: str | None = None,
+    master: str = "local[*]",
+    shuffle_partitions: int = 4,
+    packages: tuple[str, ...] = (),
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start a session that reads the tables of a cluster, and topics as `kafka_session` does.
+
+    `warehouse` and `catalog` are the brokers' `pybroker.table.warehouse` and
+    `pybroker.table.catalog`; without a warehouse it is that of `pybroker start` on this machine.
+    The other arguments are those of `kafka_session`. Raises ValueError for a catalogue that needs
+    settings of its own; JavaNotFoundError, SparkUnavailableError.
+    """
+    try:
+        from pyspark import __version__
+    except ImportError as error:
+        raise SparkUnavailableError(
+            "pyspark is not installed; install it with: pip install 'pybroker-kafka[spark,tables]'"
+        ) from error
+    place = Place(
+        str(default_data_dir() / TABLES if warehouse is None else warehouse), catalog=catalog
+    )
+    parts = parts_of(place, __version__)
+    return kafka_session(
+        name,
+        master=master,
+        shuffle_partitions=shuffle_partitions,
+        packages=(*parts.packages, *packages),
+        settings={**parts.settings, **(settings or {})},
+    )
+
+
+def parts_of(place: Place, spark_version: str) -> Parts:
+    """For a Spark of this version. Raises ValueError."""
+    spark = ".".join(spark_version.split(".")[:2])
+    packages = [
+        f"org.apache.iceberg:iceberg-spark-runtime-{spark}_{SCALA_VERSION}:{ICEBERG_VERSION}"
+    ]
+    settings = {
+        "spark.sql.extensions": (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        ),
+        PREFIX: "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.defaultCatalog": CATALOG_NAME,
+        # Each look at a table finds its newest snapshot.
+        f"{PREFIX}.cache-enabled": "false",
+        **{f"{PREFIX}.{key}": text for key, text in _catalog(place).items()},
+    }
+    if settings[f"{PREFIX}.type"] == "jdbc":
+        packages.append(SQLITE_DRIVER)
+    return Parts(tuple(packages), settings)
+
+
+def _catalog(place: Place) -> dict[str, str]:
+    """The settings of Iceberg's catalogue in Java."""
+    if place.catalog is not None and place.catalog.startswith(("http://", "https://")):
+        return {"type": "rest", "uri": place.catalog, "warehouse": place.warehouse}
+    file = place.catalog or f"sqlite:///{os.path.join(place.warehouse, CATALOG_FILE)}"
+    if not file.startswith("sqlite:///") or (place.catalog is None and not place.is_local):
+        raise ValueError(
+            f"the catalogue of {place.warehouse} is in a database other than SQLite: give its "
+            f"driver in packages=, and {PREFIX}.type, .uri and .warehouse in settings= of "
+            "kafka_session"
+        )
+    path = os.path.abspath(file.removeprefix("sqlite:///"))
+    return {
+        "type": "jdbc",
+        "uri": f"jdbc:sqlite:{path}?busy_timeout={BUSY_MS}",
+        "jdbc.init-catalog-tables": "false",
+        "warehouse": f"file://{os.path.abspath(place.warehouse)}"
+        if place.is_local
+        else place.warehouse,
+    }
