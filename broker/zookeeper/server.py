@@ -225,8 +225,8 @@ class ZooKeeperServer:
 
     # A member of an ensemble overrides these
 
-    @property
-    def _is_serving(self) -> bool:
+    async def _await_service(self) -> bool:
+        """Whether clients are served; it may wait for that."""
         return True
 
     @property
@@ -341,7 +341,7 @@ class ZooKeeperServer:
             client.send(self._four_letter_answer(word, client))
             await client.finish()
             return
-        if not self._is_serving:
+        if not await self._await_service():
             raise ClientGone("this member has no leader")
         while True:
             now_ms = self._clock.now_ms()
