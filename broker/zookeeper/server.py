@@ -21,6 +21,7 @@ import socket
 from collections import Counter
 from ipaddress import ip_address
 from pathlib import Path
+from time import time
 
 import trio
 
@@ -36,7 +37,6 @@ from ...zookeeper.zookeeper_server import (
     ZooKeeperMachine,
 )
 from ..resources import process_facts
-from ..resources.clock import wall_clock_ms
 from .connection import Client, ClientGone
 from .storage import ZooKeeperStorage, open_storage
 
@@ -144,7 +144,7 @@ class Clock:
     __slots__ = ("_epoch_s",)
 
     def __init__(self) -> None:
-        self._epoch_s = wall_clock_ms() / 1000 - trio.current_time()
+        self._epoch_s = time() - trio.current_time()
 
     def now_ms(self) -> int:
         return int((trio.current_time() + self._epoch_s) * 1000)
