@@ -15,7 +15,7 @@ from .cluster_state import ClusterError, ClusterState, NodeStatus
 from .node_child import NodeChild, zookeepers_among
 from .zookeeper_credentials import zookeeper_credentials
 
-SESSION_RETRY_SECONDS = 0.1  # while ZooKeeper does not answer: an ensemble elects in 0.3 s
+SESSION_RETRY_SECONDS = 0.1  # while ZooKeeper does not answer: an ensemble elects in 0.2 s
 
 
 class BrokerSessions:

@@ -15,7 +15,6 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -25,8 +24,6 @@ from ..broker.observability.log_format import configure_logging
 from ..broker.resources.descriptors import TooFewDescriptors, raise_descriptor_limit
 from ..broker.resources.memory import configure_allocator, give_back_memory
 from ..compiled import described
-from ..storage.files import is_out_of_descriptors
-from ..storage.log_directory import ZOOKEEPER_DIRECTORY
 from .cluster_state import ClusterError, NodeState
 from .node_signals import STOP_SIGNALS, end_of_lifeline
 from .zookeeper_credentials import zookeeper_credentials
@@ -242,6 +239,8 @@ def root_of(error: BaseException) -> BaseException:
 
 
 def describe(error: BaseException) -> str:
+    from ..storage.files import is_out_of_descriptors
+
     error = root_of(error)
     if is_out_of_descriptors(error):
         return f"{error}: allow this process to open more files (ulimit -n)"
@@ -325,6 +324,7 @@ async def _broker_with_zookeeper(
     """A broker and its embedded ZooKeeper, in one process: no other broker can join them."""
     from ..broker.config import KafkaConfig as Config
     from ..broker.zookeeper.server import serve_zookeeper
+    from ..storage.log_directory import ZOOKEEPER_DIRECTORY
 
     async with trio.open_nursery() as nursery:
         data_dir = Path(config.log_dirs[0]) / ZOOKEEPER_DIRECTORY
@@ -336,6 +336,8 @@ async def _broker_with_zookeeper(
 
 def _log_start(config: KafkaConfig) -> None:
     """Write the first line of a broker's log: version, compiled parts and changed keys."""
+    from importlib.metadata import version
+
     from ..broker.config import passwords
 
     changed = [
@@ -390,6 +392,7 @@ async def _run_zookeeper(
 ) -> None:
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(give_back_memory)
         await nursery.start(_stop_on_signal, stop, orders.signals)
         if orders.lifeline_fd is not None:
             nursery.start_soon(_stop_with_lifeline, orders.lifeline_fd, stop.set)

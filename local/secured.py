@@ -24,7 +24,6 @@ import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ..protocol.sasl.jaas import MODULES
 from .cluster_state import ClusterError
 from .private_files import DIRECTORY_MODE, private_directory, write_private
 from .zookeeper_nodes import MEMBER_PREFIX
@@ -47,7 +46,6 @@ OWN_NAMES = ("localhost", "127.0.0.1", "::1")
 # The subject of the certificates of brokers and supervisor; only the cluster's authority signs it.
 MEMBER = "pybroker-cluster"
 _SUPERVISOR = "supervisor"
-_SCRAM_MODULE = MODULES[MECHANISMS[0]]
 
 
 class SecurityFiles:
@@ -121,7 +119,7 @@ class SecurityFiles:
             "inter.broker.listener.name": INTERNAL,
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
             **{
-                f"{clients}.{mechanism.lower()}.sasl.jaas.config": f"{_SCRAM_MODULE} required;"
+                f"{clients}.{mechanism.lower()}.sasl.jaas.config": f"{_scram_module()} required;"
                 for mechanism in MECHANISMS
             },
             f"{internal}.ssl.client.auth": "required",
@@ -188,7 +186,7 @@ class SecurityFiles:
             "security.protocol": CLIENTS,
             "sasl.mechanism": MECHANISMS[0],
             "sasl.jaas.config": (
-                f"{_SCRAM_MODULE} required username={_quoted(user)} "
+                f"{_scram_module()} required username={_quoted(user)} "
                 f"password={_quoted(self.password(user))};"
             ),
             **self._trust(),
@@ -200,6 +198,12 @@ class SecurityFiles:
 
 def _member(broker_id: int) -> str:
     return f"broker-{broker_id}"
+
+
+def _scram_module() -> str:
+    from ..protocol.sasl.jaas import MODULES
+
+    return MODULES[MECHANISMS[0]]
 
 
 def _quoted(text: str) -> str:

@@ -111,11 +111,14 @@ class LogTable:
 
     def directories_by_load(self) -> list[LogDirectory]:
         """The online directories, the one with the fewest partitions first."""
+        online = self.online_directories()
+        if len(online) < 2:
+            return online
         counts = {d.path: 0 for d in self.directories}
         for kind in (self.current, self.future):
             for home in kind.homes.values():
                 counts[home.path] += 1
-        return sorted(self.online_directories(), key=lambda d: counts[d.path])
+        return sorted(online, key=lambda d: counts[d.path])
 
     def directory_at(self, path: str) -> LogDirectory:
         (directory,) = (d for d in self.directories if d.path == path)

@@ -228,6 +228,8 @@ class TableSettings:
 
 def table_settings(overrides: Mapping[str, str]) -> TableSettings | None:
     """The table that a topic's configs ask for. Raises KafkaError(INVALID_CONFIG)."""
+    if TABLE_CONFIGS.keys().isdisjoint(overrides):
+        return None
     values = {
         name: definition.parse(overrides.get(name, definition.default))
         for name, definition in TABLE_CONFIGS.items()

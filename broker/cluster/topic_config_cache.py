@@ -2,6 +2,7 @@
 
 A log is created in the middle of a LeaderAndIsr, which must not wait; so the configs of the topics
 in it are fetched before it is handled (`load`). Changes come through the config store's `follow`.
+All topics without a config of their own, which most are, share one LogConfig: it never changes.
 
 Mirrors the part of ConfigRepository and TopicConfigHandler that concerns logs.
 """
@@ -21,13 +22,15 @@ logger = logging.getLogger("pybroker.broker.configs")
 
 
 class TopicConfigCache:
-    __slots__ = ("_broker_config", "_configs", "_overrides", "_store", "on_change")
+    __slots__ = ("_broker_config", "_configs", "_inherited", "_overrides", "_store", "on_change")
 
     def __init__(self, broker_config: KafkaConfig, store: ConfigStore) -> None:
         self._broker_config = broker_config
         self._store = store
         self._overrides: dict[str, dict[str, str]] = {}
         self._configs: dict[str, LogConfig] = {}
+        # Of a topic that overrides nothing; None: not needed since the defaults were altered.
+        self._inherited: LogConfig | None = None
         self.on_change: list[Callable[[str, LogConfig], None]] = []
 
     def __contains__(self, topic: str) -> bool:
@@ -39,7 +42,11 @@ class TopicConfigCache:
     def config_for(self, topic: str) -> LogConfig:
         config = self._configs.get(topic)
         if config is None:
-            config = self._configs[topic] = self._build(topic, self._overrides.get(topic, {}))
+            overrides = self._overrides.get(topic)
+            config = self._build(topic, overrides) if overrides else self._inherited
+            if config is None:
+                config = self._inherited = self._build(topic, {})
+            self._configs[topic] = config
         return config
 
     async def load(self, topics: Iterable[str]) -> None:
@@ -69,6 +76,7 @@ class TopicConfigCache:
     def broker_defaults_changed(self) -> None:
         """The broker-wide defaults were altered: every topic without an override follows."""
         self._configs.clear()
+        self._inherited = None
         for topic in self._overrides:
             config = self.config_for(topic)
             for callback in self.on_change:

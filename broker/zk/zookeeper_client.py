@@ -64,7 +64,7 @@ SUBMIT_SECONDS = 0.002
 MAX_REQUEST_BYTES = 1_000_000
 CLOSE_TIMEOUT_S = 5.0  # kazoo itself waits for a session timeout, when the server hangs
 RECONNECT_DELAY_S = 0.05
-RECONNECT_MAX_DELAY_S = 0.25  # an ensemble elects in 0.3 s, and sessions go on meanwhile
+RECONNECT_MAX_DELAY_S = 0.25  # an ensemble elects in 0.2 s, and sessions go on meanwhile
 # States of kazoo in which no thread of its connects any more: refused, or something failed in it.
 ENDED = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 REFUSED_DELAY_S = 1.0  # as Kafka's ZooKeeperClient waits after a failed login

@@ -3,8 +3,8 @@
 Mirrors `QuorumCnxManager`. Of two members the one with the higher number connects: a connection
 from a lower one is closed, and made the other way round. Only the newest message to a member
 counts, so there is no queue; the last one is sent again on a new connection. A connection is made
-when there is a message for it, and a lost one is not missed until then: an election repeats its
-messages.
+when there is a message for it. The election is notified of a connection that ends, and of a member
+whose port refuses one: its process is gone.
 
 Limits: the first message and the connection attempt have CONNECT_S; a message has its size in
 front, at most MAX_MESSAGE_BYTES.
@@ -12,6 +12,7 @@ front, at most MAX_MESSAGE_BYTES.
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import trio
 
@@ -29,8 +30,14 @@ RECEIVE_BYTES = 16 * 1024
 
 logger = logging.getLogger("pybroker.broker.zookeeper.election_port")
 
-Received = Callable[[int, bytes], None]
-"""Called with the sender's number and its message; may raise ProtocolError."""
+
+class ElectionEvents(NamedTuple):
+    """Each is called with the number of the other member."""
+
+    received: Callable[[int, bytes], None]
+    """With its message; may raise ProtocolError."""
+    refused: Callable[[int], None]
+    disconnected: Callable[[int], None]
 
 
 class _Peer:
@@ -47,19 +54,19 @@ class _Peer:
 
 
 class ElectionPort:
-    __slots__ = ("_my_id", "_nursery", "_peers", "_received", "_servers", "_tls")
+    __slots__ = ("_events", "_my_id", "_nursery", "_peers", "_servers", "_tls")
 
     def __init__(
         self,
         my_id: int,
         servers: Mapping[int, Server],
-        received: Received,
+        events: ElectionEvents,
         tls: QuorumTls | None = None,
     ) -> None:
         self._tls = tls
         self._my_id = my_id
         self._servers = servers
-        self._received = received
+        self._events = events
         self._peers: dict[int, _Peer] = {}
         self._nursery: trio.Nursery | None = None
 
@@ -83,7 +90,6 @@ class ElectionPort:
 
     async def _dial(self, receiver: int, peer: _Peer) -> None:
         server, own = self._servers[receiver], self._servers[self._my_id]
-        stream: trio.abc.Stream | None = None
         try:
             with trio.fail_after(CONNECT_S):
                 plain = await trio.open_tcp_stream(server.host, server.election_port)
@@ -92,11 +98,11 @@ class ElectionPort:
                 await stream.send_all(encode_first_message(self._my_id, address))
         except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
             logger.debug("member %d cannot be reached: %s", receiver, error.__cause__ or error)
-            stream = None
+            if is_refusal(error):
+                self._events.refused(receiver)
+            return
         finally:
             peer.is_connecting = False
-        if stream is None:
-            return
         if receiver > self._my_id:
             with trio.move_on_after(CONNECT_S):
                 await stream.aclose()  # it connects to us now
@@ -153,6 +159,7 @@ class ElectionPort:
                 logger.debug("the connection with member %d ends: %s", number, group.exceptions)
         if peer.scope is scope:
             peer.scope = None
+            self._events.disconnected(number)
 
     @staticmethod
     async def _send_forever(peer: _Peer, stream: trio.abc.Stream, scope: trio.CancelScope) -> None:
@@ -169,9 +176,17 @@ class ElectionPort:
             position = 0
             while (found := try_message(buffer, position)) is not None:
                 message, position = found
-                self._received(number, message)
+                self._events.received(number, message)
             del buffer[:position]
             data = await stream.receive_some(RECEIVE_BYTES)
             if not data:
                 return
             buffer += data
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether each address of a host has refused a connection (`trio.open_tcp_stream`)."""
+    cause = error.__cause__
+    if isinstance(cause, BaseExceptionGroup):
+        return all(isinstance(one, ConnectionRefusedError) for one in cause.exceptions)
+    return isinstance(cause or error, ConnectionRefusedError)

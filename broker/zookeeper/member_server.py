@@ -5,7 +5,9 @@ Mirrors `QuorumPeer` and `QuorumPeerMain`. The pure member decides
 frames, the streams between leader and learners, the messages of elections, and records to the disk,
 many at a time. After each event the effects of the member are carried out, without an `await`.
 
-While there is no leader, clients are disconnected, and only four-letter words are answered.
+While there is no leader, clients are disconnected, and only four-letter words are answered. Then a
+client that connects waits for the end of the election, for LEADERLESS_PATIENCE_S at most. Apache
+ZooKeeper closes its connection at once, and the client comes back after a pause of its own.
 """
 
 import logging
@@ -23,7 +25,7 @@ from ...zookeeper.quorum.leader import LearnerStage, Limits
 from ...zookeeper.quorum.member import LEADER_LINK, EnsembleSpec, Member
 from ...zookeeper.sessions import SessionTable
 from ...zookeeper.zookeeper_server import CONTAINER_CHECK_MS, Connection
-from .election_port import ElectionPort
+from .election_port import ElectionEvents, ElectionPort
 from .member_storage import MemberStorage, open_member_storage
 from .quorum_port import CONNECT_S, QuorumLink, dial
 from .quorum_tls import QuorumTls, accepted, quorum_tls
@@ -37,6 +39,8 @@ from .server import (
 )
 
 logger = logging.getLogger("pybroker.broker.zookeeper.member_server")
+
+LEADERLESS_PATIENCE_S = 1.0
 
 _MODES = {
     PeerState.LEADING: "leader",
@@ -105,6 +109,7 @@ class MemberServer(ZooKeeperServer):
         "_leader_link",
         "_links",
         "_member",
+        "_served",
         "_state_told",
         "_tls",
     )
@@ -130,10 +135,12 @@ class MemberServer(ZooKeeperServer):
         self._config = config
         self._member = member
         self._tls = tls
-        self._election_port = ElectionPort(config.my_id, config.reached, self._notified, tls)
+        events = ElectionEvents(self._notified, self._refused, self._disconnected)
+        self._election_port = ElectionPort(config.my_id, config.reached, events, tls)
         self._links: set[QuorumLink] = set()
         self._leader_link: QuorumLink | None = None
         self._state_told: tuple[PeerState, bool] | None = None
+        self._served = trio.Event()  # set while clients are served
 
     async def run(self, task_status: trio.TaskStatus[int]) -> None:
         own = self._config.servers[self._config.my_id]
@@ -158,8 +165,9 @@ class MemberServer(ZooKeeperServer):
 
     # What differs from a server alone
 
-    @property
-    def _is_serving(self) -> bool:
+    async def _await_service(self) -> bool:
+        with trio.move_on_after(LEADERLESS_PATIENCE_S):
+            await self._served.wait()
         return self._member.is_serving
 
     @property
@@ -230,6 +238,10 @@ class MemberServer(ZooKeeperServer):
             return
         self._state_told = state
         if member.is_serving:
+            self._served.set()
+        elif self._served.is_set():
+            self._served = trio.Event()
+        if member.is_serving:
             epoch = member.epochs.current
             if member.state is PeerState.LEADING:
                 logger.info("leads the ensemble in epoch %d", epoch)
@@ -258,6 +270,14 @@ class MemberServer(ZooKeeperServer):
 
     def _notified(self, sender: int, message: bytes) -> None:
         self._member.notified(sender, message, self._clock.now_ms())
+        self._perform_effects()
+
+    def _refused(self, member_id: int) -> None:
+        self._member.election_refused(member_id, self._clock.now_ms())
+        self._perform_effects()
+
+    def _disconnected(self, member_id: int) -> None:
+        self._member.election_disconnected(member_id)
         self._perform_effects()
 
     async def _serve_learner(self, stream: trio.SocketStream) -> None:

@@ -21,6 +21,7 @@ import socket
 from collections import Counter
 from ipaddress import ip_address
 from pathlib import Path
+from time import time
 
 import trio
 
@@ -36,7 +37,6 @@ from ...zookeeper.zookeeper_server import (
     ZooKeeperMachine,
 )
 from ..resources import process_facts
-from ..resources.clock import wall_clock_ms
 from .connection import Client, ClientGone
 from .storage import ZooKeeperStorage, open_storage
 
@@ -144,7 +144,7 @@ class Clock:
     __slots__ = ("_epoch_s",)
 
     def __init__(self) -> None:
-        self._epoch_s = wall_clock_ms() / 1000 - trio.current_time()
+        self._epoch_s = time() - trio.current_time()
 
     def now_ms(self) -> int:
         return int((trio.current_time() + self._epoch_s) * 1000)
@@ -225,8 +225,8 @@ class ZooKeeperServer:
 
     # A member of an ensemble overrides these
 
-    @property
-    def _is_serving(self) -> bool:
+    async def _await_service(self) -> bool:
+        """Whether clients are served; it may wait for that."""
         return True
 
     @property
@@ -341,7 +341,7 @@ class ZooKeeperServer:
             client.send(self._four_letter_answer(word, client))
             await client.finish()
             return
-        if not self._is_serving:
+        if not await self._await_service():
             raise ClientGone("this member has no leader")
         while True:
             now_ms = self._clock.now_ms()

@@ -1,6 +1,6 @@
 """A cluster under load for a given time, with every kind of fault in turn.
 
-    python -m tests.faults.soak [--minutes 25] [--seed N]
+    python -m tests.faults.soak [--minutes 25] [--seed N] [--zookeeper members]
                                 [--clients pybroker,confluent,kafka-python]
 
 Three brokers and their ZooKeeper are real processes, each in its own network namespace
@@ -11,6 +11,10 @@ SIGKILL of all; network partitions in one or both directions, flapping, slow and
 ZooKeeper dead or cut off; broken, full and slow disks; steps of the wall clock. After each fault
 all replicas must be in sync again and every producer must make progress. At the end the ledgers are
 compared with the logs of all replicas (`tests.support.audit`).
+
+With `--zookeeper members` ZooKeeper is an ensemble of three of ours. Its members die, stand still
+and are cut off, too, the leading one most often, alone or with a broker at the same moment. After
+each fault all members must serve, and a topic is created. At the end their trees must be equal.
 Invariants: one broker at a time is faulty (or all are dead at once), so min.insync.replicas=2 can
 be kept: no client may see an error, and no acknowledged record may be lost. Faults that this
 machine cannot simulate (no root, no gcc) are skipped, with a note.
@@ -32,9 +36,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.faults.ensembles import all_serve, another_leads, topic_is_made
 from tests.faults.partitions import net_of
 from tests.faults.run import named_clients
-from tests.faults.scenario import PARTITIONS, TOPIC, Scenario
+from tests.faults.scenario import OUR_MEMBERS, PARTITIONS, TOPIC, Scenario
 from tests.faults.schedules import cut_off, killed, one_link_cut, paused, stopped
 from tests.support import namespaces
 from tests.support import sick_disk as disks
@@ -45,9 +50,11 @@ from tests.support.cluster import (
     Cluster,
     cluster,
 )
+from tests.support.ensembles import tree_at
 from tests.support.ledger import CLIENTS, Ledger
-from tests.support.namespaces import ZOOKEEPER, Net
+from tests.support.namespaces import MEMBERS, ZOOKEEPER, Net
 from tests.support.observer import Observer
+from tests.support.patience import Limit
 from tests.support.sick_disk import SickDisk
 
 MINUTES = 25.0
@@ -58,6 +65,7 @@ LOSS, DELAY_MS = 0.03, 30.0
 FLAPS = 6
 STEPS_SECONDS = (-3600, -61, -5, 5, 61, 3600)
 RECORDS = 10
+EQUAL_SECONDS = 30.0
 
 Fault = Callable[["Soak", int, Callable[[], None]], None]
 
@@ -85,8 +93,11 @@ class Result:
 class Soak:
     """A cluster whose network, disks and clocks are in the hands of faults."""
 
-    def __init__(self, directory: Path, seed: int, clients: Sequence[str]) -> None:
+    def __init__(
+        self, directory: Path, seed: int, clients: Sequence[str], zookeeper: str = "embedded"
+    ) -> None:
         self.directory = directory
+        self.zookeeper = zookeeper
         self.random = random.Random(seed)
         self.clients = clients
         self.result = Result()
@@ -96,7 +107,8 @@ class Soak:
         if reason := namespaces.why_not():
             self.result.left_out.append(f"partitions by namespaces: {reason}")
         else:
-            self.net = namespaces.net_of(3, seed)
+            places = MEMBERS.values() if zookeeper in OUR_MEMBERS else (ZOOKEEPER,)
+            self.net = namespaces.net_of(3, seed, places)
 
     def prepare(self, started: Cluster) -> None:
         if reason := disks.why_not():
@@ -127,6 +139,19 @@ class Soak:
                 "clients cut off": clients_cut_off,
                 "ZooKeeper isolated": zookeeper_isolated,
             }
+        if self.zookeeper in OUR_MEMBERS:
+            found |= {
+                "member killed": member_killed,
+                "member and broker killed": member_and_broker_killed,
+                "member paused": member_paused,
+                "two members killed": two_members_killed,
+            }
+            if self.net is not None:
+                found |= {
+                    "member isolated": member_isolated,
+                    "member isolated, controller killed": member_isolated_and_controller_killed,
+                    "members cut from each other": members_cut_from_each_other,
+                }
         if self.disks:
             found |= {
                 "disk breaks": disk_breaks,
@@ -145,7 +170,9 @@ class Soak:
         began = time.monotonic()
         result = self.result
         try:
-            with cluster(self.directory, prepare=self.prepare, net=self.net) as running:
+            with cluster(
+                self.directory, self.zookeeper, prepare=self.prepare, net=self.net
+            ) as running:
                 result.story = running.story
                 running.create_topic(TOPIC, PARTITIONS)
                 ledger = Ledger(running.bootstrap, TOPIC, PARTITIONS, self.clients)
@@ -157,6 +184,7 @@ class Soak:
                     self.work(began + 60 * minutes, tell, began)
                     result.broken += audit(running, ledger, observer)
                     result.broken += ledger.errors[:5]
+                    result.broken += unequal_members(running)
                 finally:
                     result.acknowledged = ledger.acknowledged
                     result.read = sum(len(one.read) for one in ledger.consumers)
@@ -185,6 +213,9 @@ class Soak:
             self.result.faults[name] += 1
             known[name](self, node, lambda: scenario.under_load_for(seconds))  # noqa: B023
             self.heal()
+            if running.has_members:
+                all_serve(scenario)
+                topic_is_made(scenario)
             for topic in (TOPIC, "__consumer_offsets"):
                 running.wait_for_isr(topic)
             scenario.make_progress(RECORDS)
@@ -209,7 +240,8 @@ def zookeeper_killed(soak: Soak, _node: int, pause: Callable[[], None]) -> None:
 
 
 def others(soak: Soak, node: int) -> list[int]:
-    return [place for place in (ZOOKEEPER, *soak.scenario.cluster.nodes) if place != node]
+    running = soak.scenario.cluster
+    return [place for place in (*running.zookeeper_places, *running.nodes) if place != node]
 
 
 def isolated(soak: Soak, node: int, pause: Callable[[], None]) -> None:
@@ -248,7 +280,81 @@ def clients_cut_off(soak: Soak, node: int, pause: Callable[[], None]) -> None:
 
 
 def zookeeper_isolated(soak: Soak, _node: int, pause: Callable[[], None]) -> None:
-    net_of(soak.scenario).isolate(ZOOKEEPER)
+    running, net = soak.scenario.cluster, net_of(soak.scenario)
+    members = running.zookeeper_places
+    for place in members:
+        net.isolate(place, but=[other for other in members if other != place])
+    pause()
+
+
+def some_member(soak: Soak) -> int:
+    """The one that leads, or any."""
+    running = soak.scenario.cluster
+    return soak.random.choice([running.leading_member(), *running.zookeeper_places])
+
+
+def member_killed(soak: Soak, _node: int, pause: Callable[[], None]) -> None:
+    running, member = soak.scenario.cluster, some_member(soak)
+    running.kill_member(member)
+    pause()
+    running.start_member(member)
+
+
+def member_and_broker_killed(soak: Soak, node: int, pause: Callable[[], None]) -> None:
+    running, member = soak.scenario.cluster, some_member(soak)
+    running.kill_member(member)
+    running.kill(node)
+    soak.scenario.moved_from(node)
+    pause()
+    running.start_member(member)
+
+
+def member_paused(soak: Soak, _node: int, pause: Callable[[], None]) -> None:
+    running, member = soak.scenario.cluster, some_member(soak)
+    running.pause_member(member)
+    pause()
+    running.resume_member(member)
+
+
+def two_members_killed(soak: Soak, _node: int, pause: Callable[[], None]) -> None:
+    """No quorum is left."""
+    running = soak.scenario.cluster
+    members = soak.random.sample(running.zookeeper_places, 2)
+    running.kill_member(*members)
+    pause()
+    running.start_member(*members)
+
+
+def isolate_member(soak: Soak) -> int:
+    """From members and brokers."""
+    member = some_member(soak)
+    net_of(soak.scenario).isolate(member, but=[namespaces.CLIENTS])
+    soak.scenario.cluster.tell(f"ZooKeeper {member} isolated")
+    return member
+
+
+def member_isolated(soak: Soak, _node: int, pause: Callable[[], None]) -> None:
+    isolate_member(soak)
+    pause()
+
+
+def member_isolated_and_controller_killed(
+    soak: Soak, _node: int, _pause: Callable[[], None]
+) -> None:
+    running = soak.scenario.cluster
+    controller = running.controller()
+    member = isolate_member(soak)
+    running.kill(controller)
+    another_leads(soak.scenario, member)
+    soak.scenario.moved_from(controller)
+
+
+def members_cut_from_each_other(soak: Soak, _node: int, pause: Callable[[], None]) -> None:
+    """No quorum is left, and all brokers reach all members."""
+    net, members = net_of(soak.scenario), soak.scenario.cluster.zookeeper_places
+    for number, place in enumerate(members):
+        for other in members[number + 1 :]:
+            net.cut(place, other)
     pause()
 
 
@@ -284,6 +390,27 @@ def clock_stepped(soak: Soak, node: int, pause: Callable[[], None]) -> None:
     pause()
 
 
+def unequal_members(running: Cluster) -> list[str]:
+    """The members whose tree is not that of the first, also once the brokers write no more."""
+    if not running.has_members:
+        return []
+    limit = Limit(EQUAL_SECONDS)
+    while (found := other_trees(running)) and not limit.is_over:
+        time.sleep(1)
+    return found
+
+
+def other_trees(running: Cluster) -> list[str]:
+    members = [running.member(place) for place in running.zookeeper_places]
+    first, *trees = [tree_at(f"{one.host}:{one.port}") for one in members]
+    return [
+        f"ZooKeeper {member.number} has another tree than ZooKeeper {members[0].number}: "
+        f"{sorted(path for path in {*first, *tree} if first.get(path) != tree.get(path))[:5]}"
+        for member, tree in zip(members[1:], trees, strict=True)
+        if tree != first
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.faults.soak",
@@ -292,6 +419,7 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=MINUTES)
     parser.add_argument("--seed", type=int, default=random.randrange(MAX_SEED))
+    parser.add_argument("--zookeeper", choices=["embedded", *OUR_MEMBERS], default="embedded")
     parser.add_argument(
         "--clients",
         type=named_clients,
@@ -301,7 +429,7 @@ def main() -> int:
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="soak-"))
     print(f"seed {arguments.seed}, in {directory}", flush=True)
-    soak = Soak(directory, arguments.seed, arguments.clients)
+    soak = Soak(directory, arguments.seed, arguments.clients, arguments.zookeeper)
     result = soak.run(arguments.minutes, lambda what: print(f"  {what}", flush=True))
     for what, count in sorted(result.faults.items()):
         print(f"{count:4} {what}")

@@ -24,6 +24,7 @@ MAY = {
     "console.collector": "shown: when something happened",
     "local.certificates": "dates of new certificates",
     "broker.resources.clock": "for all of the broker",
+    "broker.zookeeper.server": "times of znodes and ids of sessions: the time at the start",
     "testkit.story": "shown: when something happened",
     "client.admin.tables": "shown: how long records wait for their table",
     "client.hosted.outbox": "timestamps of records, when they are sent",

@@ -25,6 +25,22 @@ LATE = (
     "pybroker_kafka.protocol",
     "importlib.metadata",
 )
+# A ZooKeeper runs without them. Any module of the compiled request path loads all of it.
+NOT_OF_A_ZOOKEEPER = (
+    "asyncio",
+    "cryptography",
+    "importlib.metadata",
+    "kazoo",
+    "pybroker_kafka.broker.resources.clock",
+    "pybroker_kafka.broker.server",
+    "pybroker_kafka.client",
+    "pybroker_kafka.protocol.records",
+    "pybroker_kafka.protocol.sasl",
+    "pybroker_kafka.protocol.wall_clock",
+    "pybroker_kafka.replication",
+    "pybroker_kafka.request_path__mypyc",
+    "pybroker_kafka.storage",
+)
 
 
 class Import(NamedTuple):
@@ -98,9 +114,23 @@ def test_public_names_are_there_and_described() -> None:
     assert pybroker_kafka.__version__ == metadata.version("pybroker-kafka")
 
 
-def test_what_a_command_does_not_need_is_not_imported() -> None:
-    script = "import sys, pybroker_kafka, pybroker_kafka.cli.main; print(*sys.modules)"
+def imported_with(*modules: str) -> set[str]:
+    """All modules of a process that has imported these."""
+    script = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     command = [sys.executable, "-P", "-c", script]
-    modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return {*subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()}
+
+
+def test_what_a_command_does_not_need_is_not_imported() -> None:
+    modules = imported_with("pybroker_kafka", "pybroker_kafka.cli.main")
     assert "pybroker_kafka" in modules
-    assert not set(LATE) & set(modules)
+    assert not set(LATE) & modules
+
+
+def test_what_a_zookeeper_does_not_need_is_not_imported() -> None:
+    modules = imported_with(
+        *("pybroker_kafka.cli.main", "pybroker_kafka.cli.server"),
+        *("pybroker_kafka.local.node_process", "pybroker_kafka.broker.zookeeper.member_server"),
+    )
+    assert "pybroker_kafka.zookeeper.quorum.member" in modules
+    assert not set(NOT_OF_A_ZOOKEEPER) & modules

@@ -1,7 +1,8 @@
 """The network of a simulated ensemble.
 
-The election port may lose messages; a stream of the quorum port loses nothing and keeps its order,
-but breaks. Over a cut link nothing arrives, and its streams break after a while.
+The election port may lose messages, and most senders hear that nothing listens at a dead member. A
+stream of the quorum port loses nothing and keeps its order, but breaks. Over a cut link nothing
+arrives, and its streams break after a while.
 """
 
 import itertools
@@ -62,9 +63,16 @@ class Network:
 
     def notified(self, sender: int, receiver: int, message: bytes) -> None:
         node = self._world.nodes[receiver]
-        if node.member is not None and not self._world.is_cut(sender, receiver):
+        if self._world.is_cut(sender, receiver):
+            return
+        if node.member is not None:
             node.member.notified(sender, message[4:], self._world.now_ms)
             self._world.perform(node)
+            return
+        asking = self._world.nodes[sender]
+        if asking.member is not None and self._world.random.random() < 0.7:
+            asking.member.election_refused(receiver, self._world.now_ms)
+            self._world.perform(asking)
 
     def connect(self, node: Node, leader: int, life: int) -> None:
         member = node.member

@@ -175,6 +175,18 @@ class Ensemble:
             client.close()
 
 
+def tree_at(address: str) -> dict[str, tuple[object, ...]]:
+    """Of one server, with all that its ensemble has decided."""
+    client = KazooClient(address)
+    client.start(timeout=START_TIMEOUT_S)
+    try:
+        client.sync("/")
+        return tree_of(client)
+    finally:
+        client.stop()
+        client.close()
+
+
 def tree_of(client: KazooClient, path: str = "/") -> dict[str, tuple[object, ...]]:
     """All nodes but ZooKeeper's own, with their data, ACLs and stats."""
     found: dict[str, tuple[object, ...]] = {}

@@ -8,7 +8,10 @@ the leader itself.
 
 Rules and invariants:
 - a vote of a quorum counts after FINALIZE_MS without a better vote, at once if it is the vote of
-  all voters: no better one can come;
+  all voters, but for those whose process is gone: no better one can come. ZooKeeper waits for the
+  dead, too;
+- a worse vote is answered with ours: its sender may have begun to look after it got ours. In
+  ZooKeeper it waits until we repeat it;
 - `decided` is set once in an election, and only while LOOKING;
 - an observer has no vote of its own (its id and zxid are below all), it only learns.
 
@@ -52,12 +55,14 @@ class Election:
     __slots__ = (
         "_config",
         "_final_at_ms",
+        "_gone",
         "_my_id",
         "_outgoing",
         "_outside",
         "_own",
         "_proposal",
         "_received",
+        "_repeated",
         "_resend_at_ms",
         "_resend_ms",
         "_voters",
@@ -83,6 +88,10 @@ class Election:
         self._own = self._proposal = self.vote
         self._received: dict[int, Vote] = {}
         self._outside: dict[int, Vote] = {}
+        # Voters without a process, as far as this election has seen.
+        self._gone: set[int] = set()
+        # Those that got our vote again, because their connection had ended.
+        self._repeated: set[int] = set()
         self._outgoing: list[tuple[int, bytes]] = []
         self._final_at_ms: int | None = None
         self._resend_at_ms: int | None = None
@@ -94,6 +103,7 @@ class Election:
         self.decided = None
         self.round += 1
         self._received, self._outside = {}, {}
+        self._gone, self._repeated = set(), set()
         self._final_at_ms = None
         self._resend_ms = RESEND_MS
         self._resend_at_ms = now_ms + self._resend_ms
@@ -125,19 +135,32 @@ class Election:
                 is_looking = self.state is PeerState.LOOKING
                 self._send(sender, self._proposal if is_looking else self.vote)
             return
+        self._gone.discard(sender)
         if self.state is not PeerState.LOOKING:
             if notification.state is PeerState.LOOKING:
                 self._send(sender, self.vote)
             return
         if notification.leader in self._voters or notification.state is PeerState.LOOKING:
             self._consider(sender, notification, now_ms)
-        if (
-            self.state is PeerState.LOOKING
-            and notification.state is PeerState.LOOKING
-            and notification.round < self.round
-            and not self.is_observer
-        ):
+        is_looking = self.state is notification.state is PeerState.LOOKING
+        if is_looking and not self.is_observer and self._is_worse(notification):
             self._send(sender, self._proposal)
+
+    def refused(self, voter: int, now_ms: int) -> None:
+        """Nothing listens at the election port of this voter."""
+        if self.state is PeerState.LOOKING and not self.is_paused and voter in self._voters:
+            self._gone.add(voter)
+            self._count(now_ms)
+
+    def disconnected(self, voter: int) -> None:
+        """The connection with this voter has ended, and our last message to it may be lost: it is
+        sent again, once in an election.
+        """
+        if self.state is not PeerState.LOOKING or self.is_paused or voter not in self._voters:
+            return
+        if voter not in self._repeated:
+            self._repeated.add(voter)
+            self._send(voter, self._proposal)
 
     def tick(self, now_ms: int) -> None:
         if self.state is not PeerState.LOOKING:
@@ -162,6 +185,10 @@ class Election:
         return outgoing
 
     # Votes
+
+    def _is_worse(self, other: Notification) -> bool:
+        rank = other.peer_epoch, other.zxid, other.leader
+        return (other.round, rank) < (self.round, self._proposal.rank)
 
     def _consider(self, sender: int, notification: Notification, now_ms: int) -> None:
         state, leader, zxid, number, peer_epoch, version, _ = notification
@@ -201,11 +228,12 @@ class Election:
 
     def _count(self, now_ms: int) -> None:
         """Whether a quorum has our proposal as its vote."""
-        supporters = self._supporters(self._received, self._proposal)
-        if 2 * supporters <= len(self._voters):
+        proposal = self._proposal
+        voted = {voter for voter, vote in self._received.items() if vote.agrees(proposal)}
+        if 2 * len(voted) <= len(self._voters):
             self._final_at_ms = None
-        elif supporters == len(self._voters):
-            self._decide(self._proposal)
+        elif voted | self._gone == self._voters and proposal.leader not in self._gone:
+            self._decide(proposal)
         elif self._final_at_ms is None:
             self._final_at_ms = now_ms + FINALIZE_MS
 

@@ -224,6 +224,13 @@ class Member(LeaderHost, LearnerHost):
         notification: Notification = decode_notification(data)
         self.election.receive(sender, notification, now_ms)
 
+    def election_refused(self, member_id: int, now_ms: int) -> None:
+        """Nothing listens at the election port of this member."""
+        self.election.refused(member_id, now_ms)
+
+    def election_disconnected(self, member_id: int) -> None:
+        self.election.disconnected(member_id)
+
     def client_frame(self, connection: Connection, frame: bytes, now_ms: int) -> None:
         """Raises ProtocolError: the connection is to be closed."""
         self.machine.receive(connection, frame, now_ms)

@@ -38,6 +38,8 @@ def test_the_higher_epoch_zxid_and_number_win_in_this_order() -> None:
     election = started(2, 7, 1)
     election.take_outgoing()
     election.receive(1, looking(1, 6, epoch=1), 1)
+    assert sent(election) == [(1, looking(2, 7, 1, 1))]
+    election.receive(1, looking(2, 7, epoch=1), 1)
     assert sent(election) == []
 
 
@@ -53,6 +55,54 @@ def test_all_voters_decide_at_once_and_a_quorum_after_a_pause() -> None:
     election.receive(2, looking(3, 7), 11)
     assert election.decided is not None
     assert election.decided.leader == 3
+
+
+def test_a_quorum_waits_for_no_voter_whose_process_is_gone() -> None:
+    for refused_first in (True, False):
+        election = started(2, 7)
+        if refused_first:
+            election.refused(3, 9)
+        election.receive(1, looking(2, 7), 10)
+        assert (election.decided is not None) == refused_first
+        election.refused(3, 11)
+        assert election.state is PeerState.LEADING
+
+
+def test_a_voter_that_is_back_is_waited_for() -> None:
+    election = started(2, 7)
+    election.refused(3, 9)
+    election.receive(3, looking(3, 1), 10)
+    election.receive(1, looking(2, 7), 11)
+    assert election.decided is None
+    election.receive(3, looking(2, 7), 12)
+    assert election.state is PeerState.LEADING
+
+
+def test_a_leader_whose_process_is_gone_may_come_back_in_the_pause() -> None:
+    election = started(1, 7)
+    election.receive(3, looking(3, 9), 10)
+    election.refused(3, 11)
+    election.receive(2, looking(3, 9), 12)
+    assert election.decided is None
+    assert election.next_deadline_ms() == 10 + FINALIZE_MS
+
+
+def test_a_vote_is_sent_again_when_its_connection_has_ended_once_in_an_election() -> None:
+    election = started(2, 7)
+    election.take_outgoing()
+    election.disconnected(3)
+    assert sent(election) == [(3, looking(2, 7))]
+    election.disconnected(3)
+    election.disconnected(4)
+    assert sent(election) == []
+    election.pause()
+    election.refused(3, 1)
+    election.disconnected(1)
+    assert sent(election) == []
+    election.start(7, 0, 5)
+    election.take_outgoing()
+    election.disconnected(3)
+    assert sent(election) == [(3, looking(2, 7, 2))]
 
 
 def test_a_better_vote_in_the_pause_is_taken() -> None:
