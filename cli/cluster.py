@@ -18,6 +18,7 @@ import click
 from ..local import cluster_state
 from ..local.cluster_spec import DEFAULT_BROKERS
 from ..local.cluster_state import MAX_BROKERS, MAX_ZOOKEEPERS, ClusterError, ClusterState
+from ..local.free_ports import LOOPBACK, take_ports
 from .beside import CONSOLE_PORT, REGISTRY_PORT, BesideProcess, Besides
 from .options import (
     data_dir_option,
@@ -214,30 +215,21 @@ def start(
     Ctrl-C stops it. The data stays in --data-dir for the next start.
     """
     from ..broker.resources import descriptors
-    from ..local import cluster_spec, secured, zookeeper_nodes
-    from ..local.free_ports import LOOPBACK, take_ports
+    from ..local import cluster_spec, zookeeper_nodes
 
     descriptors.raise_descriptor_limit()
-    if registry_url:
-        from .registry import registry_at
-
-        registry_at(registry_url)  # a bad address is reported before anything starts
     if has_registry and not registry_port:
         registry_port = take_ports(1, set())  # brokers have it in their configs before it listens
-    if ephemeral:
-        data_dir = _ephemeral_directory(data_dir)
+    registry = _registry_address(has_registry, registry_port, registry_url)
+    data_dir = (_ephemeral_directory(data_dir) if ephemeral else data_dir).absolute()
     overrides, is_translated = _with_environment(overrides)
-    if is_translated:
-        brokers = brokers or 1
     remembered = cluster_spec.remembered_brokers(data_dir)
-    security = secured.SecurityFiles(data_dir.absolute()) if secure else None
+    security = _security(data_dir, remembered) if secure else None
     if security is not None and zookeeper_connect is None and zookeeper_credentials is None:
         zookeeper_credentials = security.zookeeper
-    if security is not None and remembered and not security.exists:
-        _warn_of_closing()
     spec = cluster_spec.ClusterSpec(
-        data_dir=data_dir.absolute(),
-        broker_count=brokers or remembered or DEFAULT_BROKERS,
+        data_dir=data_dir,
+        broker_count=brokers or (1 if is_translated else remembered or DEFAULT_BROKERS),
         first_port=port,
         zookeeper_port=zookeeper_port,
         zookeeper_count=zookeepers or zookeeper_nodes.remembered_zookeepers(data_dir) or 1,
@@ -246,7 +238,7 @@ def start(
         security=security,
         ephemeral=ephemeral,
         tier=tier,
-        registry=registry_url or (f"http://{LOOPBACK}:{registry_port}" if has_registry else None),
+        registry=registry,
         release=release or cluster_state.release_of_new_clusters(),
         overrides=overrides,
         metrics_host=metrics_host,
@@ -255,16 +247,13 @@ def start(
         verbose=verbose,
         log_format=log_format,
     )
-    if spec.broker_count < remembered:
-        _warn_of_fewer(spec.broker_count, remembered)
+    _warn_of_fewer(spec.broker_count, remembered)
     started = time.monotonic()
     owner = _owner() if until_eof else None
     write = ["--console-write"] if console_write else []
-    besides = Besides(
-        BesideProcess("console", spec.data_dir, console_port, *write) if has_console else None,
-        BesideProcess("registry", spec.data_dir, registry_port) if has_registry else None,
-        registry_url or "",
-    )
+    console = BesideProcess("console", data_dir, console_port, *write) if has_console else None
+    beside = BesideProcess("registry", data_dir, registry_port) if has_registry else None
+    besides = Besides(console, beside, registry_url or "")
     sys.exit((_start_detached if detach else _start_here)(spec, started, besides, owner))
 
 
@@ -281,6 +270,31 @@ def _with_environment(overrides: dict[str, str]) -> tuple[dict[str, str], bool]:
     if translated:
         click.echo(translated, err=True)
     return found, bool(translated)
+
+
+def _registry_address(has_registry: bool, port: int, url: str | None) -> str | None:
+    """Raises UserError for a bad `url`, before anything starts."""
+    if url:
+        from .registry import registry_at
+
+        registry_at(url)
+        return url
+    return f"http://{LOOPBACK}:{port}" if has_registry else None
+
+
+def _security(data_dir: Path, remembered: int) -> SecurityFiles:
+    """The files of a secured cluster, with a warning if the cluster was open before."""
+    from ..local import secured
+
+    security = secured.SecurityFiles(data_dir)
+    if remembered and not security.exists:
+        click.secho(
+            "this cluster was open until now: from this start on clients must log in, and who has "
+            "been in its ZooKeeper before may have left something there",
+            err=True,
+            fg="yellow",
+        )
+    return security
 
 
 def _ephemeral_directory(data_dir: Path) -> Path:
@@ -313,20 +327,13 @@ def _owner() -> int:
 
 
 def _warn_of_fewer(wanted: int, remembered: int) -> None:
+    if wanted >= remembered:
+        return
     left_out = ", ".join(str(broker_id) for broker_id in range(wanted + 1, remembered + 1))
     click.secho(
         f"warning: there is data of {remembered} brokers, and only {wanted} will run: partitions "
         f"that are in sync only on broker {left_out} have no leader until they run, too; start all "
         f"with --brokers {remembered}, or without --brokers",
-        err=True,
-        fg="yellow",
-    )
-
-
-def _warn_of_closing() -> None:
-    click.secho(
-        "this cluster was open until now: from this start on clients must log in, and who has been "
-        "in its ZooKeeper before may have left something there",
         err=True,
         fg="yellow",
     )

@@ -16,6 +16,7 @@ Mirrors Kafka's DelayedOperationPurgatory. Leaves out its try-watch-try dance (n
 its purge of finished entries: watchers are ordered sets, a finished operation leaves them at once.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import chain
 from typing import Generic, TypeVar
@@ -47,7 +48,7 @@ class Operation(TimerEntry):
 OperationT = TypeVar("OperationT", bound=Operation)
 
 
-class Purgatory(Generic[OperationT]):
+class Purgatory(ABC, Generic[OperationT]):
     """The waiting operations and their deadlines; a subclass knows the keys."""
 
     __slots__ = ("_size", "_wheel", "expired_count", "name")
@@ -95,9 +96,9 @@ class Purgatory(Generic[OperationT]):
     def next_deadline_ms(self) -> int | None:
         return self._wheel.next_deadline_ms()
 
+    @abstractmethod
     def waiting(self) -> Iterator[OperationT]:
         """The waiting operations, each once per key."""
-        raise NotImplementedError
 
     def _forget(self, operation: OperationT) -> None:
         self._leave(operation)
@@ -106,13 +107,13 @@ class Purgatory(Generic[OperationT]):
         if self._size < 0:
             raise BrokenInvariant(f"{self.name}: {operation.token!r} leaves, and none waited")
 
+    @abstractmethod
     def _enter(self, operation: OperationT) -> None:
         """Start to wait on the keys of `operation`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _leave(self, operation: OperationT) -> None:
         """Stop waiting on the keys of `operation`."""
-        raise NotImplementedError
 
 
 class KeyedPurgatory(Purgatory[OperationT]):

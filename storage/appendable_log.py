@@ -305,7 +305,7 @@ class AppendableLog(ReadableLog):
         """Set the high watermark, bounded by the log's ends; returns the new value."""
         bounded = min(max(high_watermark, self.local_log_start_offset), self.log_end_offset)
         self.high_watermark = bounded
-        self.producers.known.high_watermark_updated(bounded)
+        self.producers.known.transactions.high_watermark_updated(bounded)
         if self.log_start_offset > bounded:  # bounded by the log end; and the LSO is bounded by it
             raise broken(self, "log start <= LSO <= HW <= log end")
         return bounded

@@ -43,7 +43,7 @@ from .log_directory import (
 )
 from .log_maintenance import LogMaintenance
 from .log_table import LogTable
-from .producer_state import ProducerLimits
+from .producer_table import ProducerLimits
 from .recovery import LogLoader
 from .recovery_notes import is_new_since_checkpoints, true_recovery_point
 

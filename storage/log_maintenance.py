@@ -41,7 +41,8 @@ from .log_jobs import (
     WriteSnapshot,
 )
 from .log_table import LogTable
-from .producer_state import ProducerLimits, ProducerState
+from .producer_state import ProducerState
+from .producer_table import ProducerLimits
 from .retention import delete_old_segments, delete_segments_below_start
 
 logger = logging.getLogger("pybroker.storage.log_maintenance")

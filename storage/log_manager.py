@@ -32,7 +32,7 @@ from .log_jobs import CHECKPOINTED, Job, PrepareSwap, run_serially
 from .log_loading import Checkpointed, LogLoading, LogOpener, Run
 from .log_maintenance import LogMaintenance
 from .log_table import LogTable
-from .producer_state import ProducerLimits
+from .producer_table import ProducerLimits
 from .recovery_notes import note_new
 
 __all__ = ["Job", "LogDirDescription", "LogManager", "LogManagerConfig", "StartupError"]

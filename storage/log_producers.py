@@ -165,7 +165,7 @@ class LogProducers:
         self._replaced, self.known, self._rebuild = self.known, built, None
         built.log_start_offset_updated(log_start_offset)
         # Of the transactions just read again, most are replicated.
-        built.high_watermark_updated(high_watermark)
+        built.transactions.high_watermark_updated(high_watermark)
         if invariants.THOROUGH:
             built.check_all(self._local.name)
 

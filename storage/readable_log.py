@@ -223,12 +223,12 @@ class ReadableLog:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        unstable = self.producers.known.first_unstable_offset
+        unstable = self.producers.known.transactions.first_unstable_offset
         return None if unstable is None else max(unstable, self.log_start_offset)
 
     @property
     def last_stable_offset(self) -> int:
-        unstable = self.producers.known.first_unstable_offset
+        unstable = self.producers.known.transactions.first_unstable_offset
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
         return max(unstable, self.log_start_offset)

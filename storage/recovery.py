@@ -31,7 +31,8 @@ from .leader_epochs import UNDEFINED_EPOCH, LeaderEpochCache
 from .log_config import LogConfig
 from .producer_rebuild import rebuild_producer_state
 from .producer_snapshot import SnapshotStore
-from .producer_state import ProducerLimits, ProducerState
+from .producer_state import ProducerState
+from .producer_table import ProducerLimits
 from .recovery_notes import gaps_below, note_cut, note_no_gaps, write_gaps
 from .segment import MAX_RELATIVE_OFFSET, Segment
 from .segment_reader import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX

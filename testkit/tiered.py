@@ -16,6 +16,7 @@ The contract is in `storage/remote/storage_manager.py`.
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -113,9 +114,10 @@ def _expect_absent(
     raise AssertionError(f"there is a {index.value if index else 'segment'}")
 
 
-class RemoteStorageManagerTests:
+class RemoteStorageManagerTests(ABC):
+    @abstractmethod
     def make_manager(self, directory: Path) -> RemoteStorageManager:
-        raise NotImplementedError
+        """A configured manager that keeps what it stores below a directory."""
 
     def test_copied_segment_is_read_back(self, tmp_path: Path) -> None:
         manager = self.make_manager(tmp_path / "store")

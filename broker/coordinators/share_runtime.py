@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...coordinator.group.consumer.topics import TopicImage
 from ...coordinator.share.config import ShareCoordinatorConfig
-from ...coordinator.share.share_coordinator import Append, Effect, Prune, Reply, ShareCoordinator
+from ...coordinator.share.effects import Append, Effect, Prune, Reply
+from ...coordinator.share.share_coordinator import ShareCoordinator
 from ...protocol.errors import ErrorCode
 from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.compression import Compression

@@ -10,6 +10,7 @@ Goes beyond Kafka, whose purgatories keep the operations of a closed connection 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from mypy_extensions import mypyc_attr
@@ -20,7 +21,7 @@ from ..replicas.applied_replicas import AppliedReplicas
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class RequestWait:
+class RequestWait(ABC):
     __slots__ = ("operation", "replicas", "request")
 
     def __init__(self, request: Request, replicas: AppliedReplicas) -> None:
@@ -37,10 +38,11 @@ class RequestWait:
             self.request.connection.remove_wait(self)
         self.answer(results)
 
+    @abstractmethod
     def answer(self, results: Any) -> None:
-        raise NotImplementedError
+        """Send the answer for these results of the operation."""
 
-    def hurry(self) -> None:
+    def hurry(self) -> None:  # noqa: B027 - most waits have nothing to hurry
         """The client sends nothing more. Its request continues, and is answered."""
 
     def cancel(self) -> None:

@@ -13,6 +13,7 @@ Mirrors: StickyAssignor, CooperativeStickyAssignor and AbstractStickyAssignor of
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from struct import Struct, error
 from typing import Final, NamedTuple
@@ -38,11 +39,10 @@ class _Claims(NamedTuple):
     are_equal: bool  # all members want the same topics
 
 
-class _StickyAssignor:
-    name = ""
-
+class _StickyAssignor(ABC):
+    @abstractmethod
     def _claim(self, member: Subscription) -> Claim:
-        raise NotImplementedError
+        """The partitions that the member says it owns."""
 
     def _assign(
         self, topics: Mapping[str, TopicShape], members: Mapping[str, Subscription]

@@ -10,11 +10,11 @@ of its own. A cancelled call is cancelled there.
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ..admin.admin import Admin
 from ..cluster import Cluster
+from .asyncio_calls import Hosted
 from .host import Host
 from .hosted_admin import Subject, subject_of
 
@@ -24,23 +24,11 @@ else:
     _Subjects = object
 
 
-class AsyncioAdmin(_Subjects):
+class AsyncioAdmin(Hosted[Cluster], _Subjects):
     """`Admin` for asyncio: with the arguments of `Cluster`."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
         self._host = Host(Cluster(bootstrap, **options))
-
-    async def __aenter__(self) -> Self:
-        await asyncio.wrap_future(self._host.open())
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await asyncio.shield(asyncio.wrap_future(self._host.close(error)))
 
     if not TYPE_CHECKING:
 

@@ -17,10 +17,8 @@ Left out: an open `Cluster` instead of bootstrap servers.
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
 
 import trio
 
@@ -32,57 +30,10 @@ from ..consumer.group_work import Callback
 from ..consumer.received import Received, ReceivedBatch
 from ..errors import ClientError
 from .ack_mode import AckDesk, HostedAck
-from .host import C, Host
+from .asyncio_calls import Hosted, passed_on, passed_on_at_once
+from .host import Host
 
-P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Hosted(Generic[C]):
-    """A client in the trio thread, and its block in asyncio."""
-
-    _host: Host[C]
-
-    async def __aenter__(self) -> Self:
-        self._loop = asyncio.get_running_loop()
-        await asyncio.wrap_future(self._host.open())
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # The client closes within its limits of time, also if this task is cancelled meanwhile.
-        await asyncio.shield(asyncio.wrap_future(self._host.close(error)))
-
-
-def passed_on(
-    method: Callable[Concatenate[C, P], Awaitable[R]],
-) -> Callable[Concatenate[Hosted[C], P], Coroutine[Any, Any, R]]:
-    """A coroutine function that awaits the client's method in the trio thread."""
-
-    @functools.wraps(method)
-    async def call(self: Hosted[C], *arguments: P.args, **keywords: P.kwargs) -> R:
-        host = self._host
-        return await asyncio.wrap_future(host.call(method, host.client, *arguments, **keywords))
-
-    return cast("Callable[Concatenate[Hosted[C], P], Coroutine[Any, Any, R]]", call)
-
-
-def passed_on_at_once(
-    method: Callable[Concatenate[C, P], R],
-) -> Callable[Concatenate[Hosted[C], P], Coroutine[Any, Any, R]]:
-    """A coroutine function that calls the client's method in the trio thread."""
-
-    @functools.wraps(method)
-    async def call(self: Hosted[C], *arguments: P.args, **keywords: P.kwargs) -> R:
-        host = self._host
-        future = host.call_at_once(method, host.client, *arguments, **keywords)
-        return await asyncio.wrap_future(future)
-
-    return cast("Callable[Concatenate[Hosted[C], P], Coroutine[Any, Any, R]]", call)
 
 
 class AsyncioAck(HostedAck):

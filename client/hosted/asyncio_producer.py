@@ -17,6 +17,7 @@ from ..producer.completion import ProducerMetrics
 from ..producer.coordination import GroupMetadata, Offsets
 from ..producer.delivery import RecordMetadata
 from ..producer.producer import Content
+from .asyncio_calls import close
 from .hosted_producer import HostedProducer
 from .outbox import HostedDelivery, Outbox
 
@@ -115,15 +116,11 @@ class AsyncioProducer:
             try:
                 await asyncio.wrap_future(self._hosted.until_empty())
             except BaseException as cancelled:
-                await self._close(cancelled)
+                await close(self._hosted.host, cancelled)
                 raise
-        await self._close(error)
+        await close(self._hosted.host, error)
         if error is None and (failure := self._hosted.outbox.take_failure()) is not None:
             raise failure
-
-    async def _close(self, error: BaseException | None) -> None:
-        # It closes within its limits of time, also if this task is cancelled meanwhile.
-        await asyncio.shield(asyncio.wrap_future(self._hosted.host.close(error)))
 
     # Records
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..share.consumer import ShareConsumer
 from ..share.records import SharedRecord
-from .asyncio_consumer import Hosted, passed_on, passed_on_at_once
+from .asyncio_calls import Hosted, passed_on, passed_on_at_once
 from .host import Host
 from .hosted_share import HostedShareConsumer, take_from
 

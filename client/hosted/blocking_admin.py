@@ -13,22 +13,16 @@ from __future__ import annotations
 from typing import Any
 
 from ..cluster import Cluster
-from .blocking_calls import BlockingBlock, result_of
+from .blocking_calls import HostedBlock, result_of
 from .host import Host
 from .hosted_admin import Subject, subject_of
 
 
-class BlockingAdmin(BlockingBlock):
+class BlockingAdmin(HostedBlock[Cluster]):
     """`Admin` for threads: with the arguments of `Cluster`."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
         self._host = Host(Cluster(bootstrap, **options))
-
-    def _begin(self) -> None:
-        result_of(self._host.open())
-
-    def _end(self, error: BaseException | None) -> None:
-        self._host.close(error).result()
 
     def __getattr__(self, name: str) -> Subject:
         return subject_of(self, self._host, result_of, name)

@@ -17,12 +17,11 @@ Left out: an open `Cluster` instead of bootstrap servers.
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
+from typing import Any, TypeVar
 
 import trio
 
@@ -34,41 +33,12 @@ from ..consumer.group_work import Callback
 from ..consumer.received import Received, ReceivedBatch
 from ..errors import ClientError
 from .ack_mode import AckDesk, HostedAck
-from .blocking_calls import BlockingBlock, result_of
+from .blocking_calls import HostedBlock, passed_on, passed_on_at_once, result_of
 from .host import Host
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
-_waiting: Final = threading.Lock()
-
 PlainCallback = Callable[[list[TopicPartition]], None]
-
-
-def _passed_on(
-    method: Callable[Concatenate[Consumer, P], Awaitable[R]],
-) -> Callable[Concatenate[BlockingConsumer, P], R]:
-    """A method that waits for the consumer's one in the trio thread."""
-
-    @functools.wraps(method)
-    def call(self: BlockingConsumer, *arguments: P.args, **keywords: P.kwargs) -> R:
-        host = self._host
-        return self._wait(host.call(method, host.client, *arguments, **keywords))
-
-    return cast("Callable[Concatenate[BlockingConsumer, P], R]", call)
-
-
-def _passed_on_at_once(
-    method: Callable[Concatenate[Consumer, P], R],
-) -> Callable[Concatenate[BlockingConsumer, P], R]:
-    """A method that calls the consumer's one in the trio thread."""
-
-    @functools.wraps(method)
-    def call(self: BlockingConsumer, *arguments: P.args, **keywords: P.kwargs) -> R:
-        host = self._host
-        return self._wait(host.call_at_once(method, host.client, *arguments, **keywords))
-
-    return cast("Callable[Concatenate[BlockingConsumer, P], R]", call)
 
 
 class BlockingAck(HostedAck):
@@ -82,7 +52,7 @@ class BlockingAck(HostedAck):
         return result_of(self._desk.fail(self._delivery))
 
 
-class BlockingConsumer(BlockingBlock):
+class BlockingConsumer(HostedBlock[Consumer]):
     """`Consumer` for a thread: the same arguments, but a `Cluster`."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
@@ -91,12 +61,6 @@ class BlockingConsumer(BlockingBlock):
         # What a waiting call has to do: callbacks to run, futures that are done.
         self._inbox: SimpleQueue[Callable[[], None] | Future[Any]] = SimpleQueue()
         self._user = threading.RLock()
-
-    def _begin(self) -> None:
-        result_of(self._host.open())
-
-    def _end(self, error: BaseException | None) -> None:
-        self._wait(self._host.close(error))
 
     def _wait(self, future: Future[R]) -> R:
         """Wait for a call, and run the callbacks that it asks for. Raises ClientError if another
@@ -166,8 +130,8 @@ class BlockingConsumer(BlockingBlock):
 
         return run
 
-    assign = _passed_on(Consumer.assign)
-    unsubscribe = _passed_on(Consumer.unsubscribe)
+    assign = passed_on(Consumer.assign)
+    unsubscribe = passed_on(Consumer.unsubscribe)
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -226,16 +190,16 @@ class BlockingConsumer(BlockingBlock):
 
     # Positions
 
-    position = _passed_on_at_once(Consumer.position)
-    seek = _passed_on_at_once(Consumer.seek)
-    seek_to_timestamp = _passed_on(Consumer.seek_to_timestamp)
-    seek_to_beginning = _passed_on(Consumer.seek_to_beginning)
-    seek_to_end = _passed_on(Consumer.seek_to_end)
-    pause = _passed_on_at_once(Consumer.pause)
-    resume = _passed_on_at_once(Consumer.resume)
-    lag = _passed_on_at_once(Consumer.lag)
-    metrics = _passed_on_at_once(Consumer.metrics)
-    group_metadata = _passed_on_at_once(Consumer.group_metadata)
+    position = passed_on_at_once(Consumer.position)
+    seek = passed_on_at_once(Consumer.seek)
+    seek_to_timestamp = passed_on(Consumer.seek_to_timestamp)
+    seek_to_beginning = passed_on(Consumer.seek_to_beginning)
+    seek_to_end = passed_on(Consumer.seek_to_end)
+    pause = passed_on_at_once(Consumer.pause)
+    resume = passed_on_at_once(Consumer.resume)
+    lag = passed_on_at_once(Consumer.lag)
+    metrics = passed_on_at_once(Consumer.metrics)
+    group_metadata = passed_on_at_once(Consumer.group_metadata)
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
@@ -247,11 +211,11 @@ class BlockingConsumer(BlockingBlock):
 
     # Offsets of logs, and commits
 
-    offsets_at = _passed_on(Consumer.offsets_at)
-    beginning_offsets = _passed_on(Consumer.beginning_offsets)
-    end_offsets = _passed_on(Consumer.end_offsets)
-    commit = _passed_on(Consumer.commit)
-    committed = _passed_on(Consumer.committed)
+    offsets_at = passed_on(Consumer.offsets_at)
+    beginning_offsets = passed_on(Consumer.beginning_offsets)
+    end_offsets = passed_on(Consumer.end_offsets)
+    commit = passed_on(Consumer.commit)
+    committed = passed_on(Consumer.committed)
 
     def commit_soon(
         self,

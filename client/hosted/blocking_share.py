@@ -14,49 +14,19 @@ Left out: an open `Cluster` instead of bootstrap servers.
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from collections.abc import Iterator
+from typing import Any
 
 from ..errors import ClientError
 from ..share.consumer import ShareConsumer
 from ..share.records import SharedRecord
-from .blocking_calls import BlockingBlock, result_of
+from .blocking_calls import HostedBlock, passed_on, passed_on_at_once
 from .host import Host
 from .hosted_share import HostedShareConsumer, take_from
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-def _passed_on(
-    method: Callable[Concatenate[ShareConsumer, P], Awaitable[R]],
-) -> Callable[Concatenate[BlockingShareConsumer, P], R]:
-    """A method that waits for the consumer's one in the trio thread."""
-
-    @functools.wraps(method)
-    def call(self: BlockingShareConsumer, *arguments: P.args, **keywords: P.kwargs) -> R:
-        host = self._host
-        return result_of(host.call(method, host.client, *arguments, **keywords))
-
-    return cast("Callable[Concatenate[BlockingShareConsumer, P], R]", call)
-
-
-def _passed_on_at_once(
-    method: Callable[Concatenate[ShareConsumer, P], R],
-) -> Callable[Concatenate[BlockingShareConsumer, P], R]:
-    """A method that calls the consumer's one in the trio thread."""
-
-    @functools.wraps(method)
-    def call(self: BlockingShareConsumer, *arguments: P.args, **keywords: P.kwargs) -> R:
-        host = self._host
-        return result_of(host.call_at_once(method, host.client, *arguments, **keywords))
-
-    return cast("Callable[Concatenate[BlockingShareConsumer, P], R]", call)
-
-
-class BlockingShareConsumer(BlockingBlock):
+class BlockingShareConsumer(HostedBlock[ShareConsumer]):
     """`ShareConsumer` for threads: the same arguments, but a `Cluster`."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
@@ -64,18 +34,12 @@ class BlockingShareConsumer(BlockingBlock):
         self._host = Host[ShareConsumer](self._consumer)
         self._asking = threading.Lock()
 
-    def _begin(self) -> None:
-        result_of(self._host.open())
-
-    def _end(self, error: BaseException | None) -> None:
-        result_of(self._host.close(error))
-
-    subscribe = _passed_on(ShareConsumer.subscribe)
-    commit = _passed_on(ShareConsumer.commit)
-    renew = _passed_on(ShareConsumer.renew)
-    accept = _passed_on_at_once(ShareConsumer.accept)
-    release = _passed_on_at_once(ShareConsumer.release)
-    reject = _passed_on_at_once(ShareConsumer.reject)
+    subscribe = passed_on(ShareConsumer.subscribe)
+    commit = passed_on(ShareConsumer.commit)
+    renew = passed_on(ShareConsumer.renew)
+    accept = passed_on_at_once(ShareConsumer.accept)
+    release = passed_on_at_once(ShareConsumer.release)
+    reject = passed_on_at_once(ShareConsumer.reject)
 
     def __iter__(self) -> Iterator[SharedRecord]:
         """As `ShareConsumer.__aiter__`."""
@@ -94,7 +58,7 @@ class BlockingShareConsumer(BlockingBlock):
             raise ClientError("one thread at a time asks a BlockingShareConsumer for records")
         try:
             future = take_from(self._host, self._consumer, count, timeout_seconds)
-            number, records = result_of(future)
+            number, records = self._wait(future)
             self._consumer.received = number
             return records
         finally:

@@ -32,7 +32,7 @@ class HostedShareConsumer(ShareConsumer):
     def _accept_held(self) -> None:
         number, records = self._given
         if self.received != number:
-            self._take_back(records)
+            self._state.take_back(records)
             self._given = self.received, []
         super()._accept_held()
 

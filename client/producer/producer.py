@@ -28,14 +28,14 @@ from ..errors import ClientError, ProducerClosed, SettingsError
 from ..running import refuse_plain_with, require_trio
 from ..security.connector import Reach
 from .accumulator import RECORD_OVERHEAD_BYTES, size_of
-from .batch import ReadyBatch
+from .batch import Fields, ReadyBatch
 from .chunk import EACH, STICKY, Chunk, Refusal
 from .completion import Completion, ProducerMetrics
 from .coordination import Coordination, GroupMetadata, Offsets
 from .delivery import Delivery, RecordMetadata
 from .interceptors import Headers, Interceptor, Interceptors, OutgoingRecord
 from .partitioners import partition_for
-from .placement import Partitioner, Placement
+from .placement import KnownTopic, Partitioner, Placement
 from .prerequisites import MetadataKeeper, Prerequisites
 from .sender import Sender
 from .settings import Options, ProducerSettings, acks_of, compression_of
@@ -269,8 +269,15 @@ class Producer:
         if accumulator.held_bytes + size > accumulator.most_bytes:
             await self._sender.wait_for_room(size)
             self._check_taken(topic, size)
-        if timestamp_ms is None:
-            timestamp_ms = int(_now() * 1000)
+        record = (int(_now() * 1000) if timestamp_ms is None else timestamp_ms, key, value, headers)
+        return self._add(topic, known, partition, record, size)
+
+    def _add(
+        self, topic: str, known: KnownTopic, partition: int | None, record: Fields, size: int
+    ) -> Delivery:
+        """Choose the partition of a record, and put the record into the open batch there."""
+        accumulator = self._accumulator
+        timestamp_ms, key, value, _ = record
         if partition is None and key is None and not self._has_partitioner:
             sticky = known.sticky
             partition = sticky.current
@@ -285,7 +292,6 @@ class Producer:
             partition = self._placement.choose(topic, known, partition, key, value, size)
         if self._transaction is not None:
             self._take_part(self._transaction, topic, partition)
-        # No waiting from here on.
         queue = known.queues[partition]
         batch = queue.open
         opened_ms = 0
@@ -294,7 +300,7 @@ class Producer:
             batch = accumulator.open_batch(queue, opened_ms)
         records = batch.records
         delivery = Delivery(batch, len(records), timestamp_ms)
-        records.append((timestamp_ms, key, value, headers))
+        records.append(record)
         batch.size += size
         accumulator.held_bytes += size
         self._since_turn += size + RECORD_TURN_BYTES

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import BatchHeader, ControlRecordType
-from ..producer_state import end_txn_marker
+from ..end_markers import end_txn_marker
 from ..transaction_index import AbortedTransaction, TransactionIndex
 
 

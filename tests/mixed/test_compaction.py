@@ -42,7 +42,7 @@ from pybroker_kafka.storage.files import Files
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
 from pybroker_kafka.storage.log_manager import LogManager
-from pybroker_kafka.storage.producer_state import KEPT_AFTER_START_MS
+from pybroker_kafka.storage.producer_table import KEPT_AFTER_START_MS
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.appends import append_as_leader
 from tests.support.cleaning import clean
@@ -276,9 +276,8 @@ def forget_old_producers(manager: LogManager, now_ms: int) -> None:
     """As Apache Kafka does when it loads a log: ours keeps them a while longer after a start."""
     for log in manager.logs():
         for passed_ms in (0, KEPT_AFTER_START_MS):
-            log.producers.known.remove_expired(
-                now_ms + passed_ms, now_ms, PRODUCER_ID_EXPIRATION_MS
-            )
+            producers = log.producers.known
+            sum(producers.expire(now_ms + passed_ms, now_ms, PRODUCER_ID_EXPIRATION_MS))
 
 
 def batches(directory: Path, topic: str) -> dict[str, list[tuple[object, ...]]]:

@@ -30,7 +30,7 @@ from pybroker_kafka.broker.network.socket_server import (
 from pybroker_kafka.broker.observability.metrics import BrokerMetrics
 from pybroker_kafka.broker.share.group_settings import ShareSettings
 from pybroker_kafka.client.consumer import epoch_member
-from pybroker_kafka.client.share import consumer as share_consumer
+from pybroker_kafka.client.share import state as share_state
 from pybroker_kafka.coordinator.group.consumer.config import ConsumerGroupConfig
 from pybroker_kafka.coordinator.group.core import GroupConfig
 from pybroker_kafka.coordinator.group.share.config import ShareGroupConfig
@@ -394,7 +394,7 @@ def simulate_client(seed: int, version: int = 0) -> Result:
             simulated(kernel, seed),
             simulated_sockets(cluster.network, cluster.sockets),
             patch.object(epoch_member, "new_member_id", lambda: next(ids)),
-            patch.object(share_consumer, "new_member_id", lambda: next(ids)),
+            patch.object(share_state, "new_member_id", lambda: next(ids)),
         ):
             cluster.run()
     except Exception as failure:

@@ -60,7 +60,7 @@ class QueueMember(App):
             acknowledgement="explicit" if is_explicit else "implicit",
             max_poll_records=self._max_poll_records,
         ) as consumer:  # fmt: skip
-            self._id = consumer._member.member_id
+            self._id = consumer._state.member.member_id
             await consumer.subscribe([TOPIC])
             while not self._is_through():
                 with trio.move_on_after(self.random.random() * LONGEST_LOOP_SECONDS):

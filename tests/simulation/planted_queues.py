@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from pybroker_kafka.broker.share.share_leader import Served, ShareLeader, Stored
 from pybroker_kafka.broker.share.stored_states import StoredState, StoredStates
-from pybroker_kafka.client.share.consumer import ShareConsumer
+from pybroker_kafka.client.share.fetching import ShareFetching
 from pybroker_kafka.client.share.session import Acknowledge, ShareSession
 from pybroker_kafka.coordinator.share.share_coordinator import ShareCoordinator
 from pybroker_kafka.protocol.errors import ErrorCode
@@ -115,24 +115,24 @@ def _deliveries_are_not_counted() -> Any:
 
 def _accepted_before_it_is_done() -> Any:
     """The consumer accepts what it has in its buffer."""
-    put = ShareConsumer._put
+    put = ShareFetching._put
 
-    def hasty(self: ShareConsumer, place: Any, part: Any, lock: Any) -> None:
+    def hasty(self: ShareFetching, place: Any, part: Any, lock: Any) -> None:
         put(self, place, part, lock)
-        for held in self._buffer:
-            self._note(held, Acknowledge.ACCEPT)
+        for held in self._state.buffer:
+            self._state.note(held, Acknowledge.ACCEPT)
 
-    return _in_queues(patch.object(ShareConsumer, "_put", hasty))
+    return _in_queues(patch.object(ShareFetching, "_put", hasty))
 
 
 def _handed_out_too_late() -> Any:
     """The consumer hands out records whose locks have ended."""
-    put = ShareConsumer._put
+    put = ShareFetching._put
 
-    def keep(self: ShareConsumer, place: Any, part: Any, lock: tuple[int, int, int]) -> None:
+    def keep(self: ShareFetching, place: Any, part: Any, lock: tuple[int, int, int]) -> None:
         put(self, place, part, (lock[0], lock[1], lock[2] + 60_000))
 
-    return _in_queues(patch.object(ShareConsumer, "_put", keep))
+    return _in_queues(patch.object(ShareFetching, "_put", keep))
 
 
 def _lost_results_are_committed() -> Any:

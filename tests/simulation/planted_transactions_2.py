@@ -18,7 +18,7 @@ from pybroker_kafka.coordinator.transaction.markers import markers_request
 from pybroker_kafka.coordinator.transaction.metadata import TransactionMetadata
 from pybroker_kafka.coordinator.transaction.states import COMPLETE
 from pybroker_kafka.protocol.errors import ErrorCode
-from pybroker_kafka.storage.producer_state import ProducerState
+from pybroker_kafka.storage import producer_checks
 from tests.simulation import planted_transactions
 from tests.simulation.cluster import Result
 from tests.simulation.planted_transactions import nastier, together
@@ -57,9 +57,9 @@ def _markers_come_again() -> Any:
 
 def _a_marker_may_have_the_epoch_of_the_transaction() -> Any:
     """The check of version 0: a marker that comes again ends the next transaction."""
-    check = staticmethod(ProducerState._check_epoch)
+    check = producer_checks.check_epoch
     return together(
-        _markers_come_again(), patch.object(ProducerState, "_check_raised_epoch", check)
+        _markers_come_again(), patch.object(producer_checks, "check_raised_epoch", check)
     )
 
 

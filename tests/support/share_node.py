@@ -7,13 +7,9 @@ from typing import Any
 from pybroker_kafka.coordinator.group.consumer.topics import NoTopics
 from pybroker_kafka.coordinator.share.answers import DELETE, INITIALIZE, READ, SUMMARY, WRITE
 from pybroker_kafka.coordinator.share.config import ShareCoordinatorConfig
+from pybroker_kafka.coordinator.share.effects import Append, Prune, Reply
 from pybroker_kafka.coordinator.share.loader import PartitionLoad
-from pybroker_kafka.coordinator.share.share_coordinator import (
-    Append,
-    Prune,
-    Reply,
-    ShareCoordinator,
-)
+from pybroker_kafka.coordinator.share.share_coordinator import ShareCoordinator
 from pybroker_kafka.coordinator.share.state import Entry, Key
 from pybroker_kafka.protocol.apis import (
     delete_share_group_state as delete,

@@ -5,6 +5,9 @@ record, so that a block can be read in portions; `places_of_batches` takes the b
 batches at once. Compiled, a column is one buffer, which arrays and Arrow take as it is, without an
 object a number: see `../vecs.py`.
 
+`_fill` is one long function as the loop of `scan` is: with a function for each field it takes 36.7
+instead of 28.4 ns a record of 100 bytes, and 32.2 ns with functions that the C compiler inlines.
+
 Mirrors: DefaultRecord.readFrom.
 """
 

@@ -9,6 +9,10 @@ end of a piece begins the next one. Within a piece the scan runs in portions of 
 steps (a record or a record's header each): even in a thread of its own, a compiled loop blocks all
 other threads until it ends. `protocol/records/scanning.py` drives it.
 
+The loop is one long function, since a call costs more here than it does: with a function for each
+field of a record, the scan of records of 100 bytes takes 30.7 instead of 20.8 ns each, and 27.8 ns
+if the C compiler may put the functions into the loop (-fno-semantic-interposition).
+
 Mirrors: DefaultRecord.readFrom and readPartiallyFrom, as LogValidator runs them.
 Stricter than Kafka: lengths count in compressed batches as well, where Kafka reads over them (its
 consumers do not).

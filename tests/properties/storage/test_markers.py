@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pybroker_kafka.protocol.errors import ProtocolError
 from pybroker_kafka.protocol.records.builder import build_end_txn_marker
 from pybroker_kafka.protocol.records.control import ControlRecordType, EndTxnMarker
-from pybroker_kafka.storage.producer_state import end_txn_marker, read_end_txn_marker
+from pybroker_kafka.storage.end_markers import end_txn_marker, read_end_txn_marker
 
 KINDS = st.sampled_from([ControlRecordType.ABORT, ControlRecordType.COMMIT])
 MARKERS = st.builds(EndTxnMarker, KINDS, st.integers(-1, 2**31 - 1))

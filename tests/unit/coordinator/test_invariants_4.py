@@ -15,7 +15,7 @@ from pybroker_kafka.coordinator.group.consumer.member import Member as ConsumerM
 from pybroker_kafka.coordinator.group.share.share_group import ShareGroup
 from pybroker_kafka.coordinator.group.streams.member import Member as StreamsMember
 from pybroker_kafka.coordinator.group.streams.streams_group import StreamsGroup
-from pybroker_kafka.coordinator.share import share_coordinator
+from pybroker_kafka.coordinator.share import requests, writing
 from pybroker_kafka.coordinator.share.state import replayed
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.invariants import BrokenInvariant
@@ -76,9 +76,9 @@ def test_a_kind_of_group_has_all_members_of_the_base() -> None:
 def test_the_epoch_of_a_share_partition_does_not_fall(monkeypatch: pytest.MonkeyPatch) -> None:
     node = ShareNode()
     node.initialize(epoch=2)
-    monkeypatch.setattr(share_coordinator, "_is_fenced", lambda _asked, _known: False)
+    monkeypatch.setattr(requests, "_is_fenced", lambda _asked, _known: False)
     monkeypatch.setattr(
-        share_coordinator, "replayed", lambda _before, change, limit: replayed(None, change, limit)
+        writing, "replayed", lambda _before, change, limit: replayed(None, change, limit)
     )
     with pytest.raises(BrokenInvariant, match="fall from"):
         node.initialize(epoch=1)

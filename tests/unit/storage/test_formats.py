@@ -170,7 +170,7 @@ def test_a_damaged_snapshot_gives_way_to_an_older_one(tmp_path: Path) -> None:
     assert problem is not None
     assert "00000000000000000150.snapshot" in problem
     assert loaded.map_end_offset == 101
-    assert loaded.first_unstable_offset == 96
+    assert loaded.transactions.first_unstable_offset == 96
     assert not os.path.exists(store.path(150))
 
 

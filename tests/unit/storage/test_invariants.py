@@ -16,14 +16,14 @@ import pytest
 from pybroker_kafka.protocol import invariants
 from pybroker_kafka.protocol.errors import ErrorCode, KafkaError
 from pybroker_kafka.protocol.invariants import BrokenInvariant
-from pybroker_kafka.storage import log_invariants
+from pybroker_kafka.storage import log_invariants, producer_checks
 from pybroker_kafka.storage.files import Files
 from pybroker_kafka.storage.leader_epochs import LeaderEpochCache
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.offset_index import OffsetIndex
+from pybroker_kafka.storage.open_transactions import Transaction
 from pybroker_kafka.storage.producer_entry import BatchMetadata, ProducerEntry
 from pybroker_kafka.storage.producer_snapshot import encode_snapshot
-from pybroker_kafka.storage.producer_state import ProducerState, Transaction
 from pybroker_kafka.storage.segment import Segment
 from pybroker_kafka.storage.transaction_index import AbortedTransaction, TransactionIndex
 from tests.support.appends import append_as_leader
@@ -127,11 +127,11 @@ def too_many_batches(log: Log) -> None:
 
 
 def a_transaction_of_nobody(log: Log) -> None:
-    log.producer_state._ongoing[2] = Transaction(99, 2)
+    log.producer_state.transactions.ongoing[2] = Transaction(99, 2)
 
 
 def unstable_elsewhere(log: Log) -> None:
-    log.producer_state.first_unstable_offset = 3
+    log.producer_state.transactions.first_unstable_offset = 3
 
 
 def check_append(log: Log) -> None:
@@ -182,15 +182,14 @@ def test_a_broken_log_goes_no_further(
 def test_a_sequence_that_does_not_follow_is_found_beside_its_check(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ProducerState, "_check_sequence", lambda *_: None)
+    monkeypatch.setattr(producer_checks, "check_sequence", lambda *_: None)
     with pytest.raises(BrokenInvariant, match="do not follow"):
         produce(log, 9)
 
 
 def test_an_early_transaction_of_a_producer(log: Log) -> None:
-    entry = log.producer_state.entries[PRODUCER]
     with pytest.raises(BrokenInvariant, match="before others, at 2"):
-        log.producer_state._begin_transaction(entry, 2)
+        log.producer_state.transactions.begin(PRODUCER, 2)
 
 
 def test_segments_that_are_there_twice_or_not_at_all(log: Log, tmp_path: Path) -> None:

@@ -25,12 +25,12 @@ from pybroker_kafka.storage.producer_snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
-from pybroker_kafka.storage.producer_state import (
+from pybroker_kafka.storage.producer_state import ProducerState
+from pybroker_kafka.storage.producer_table import (
     IDLE_MS,
     IDS_OF_ANY_LOG,
     KEPT_AFTER_START_MS,
     ProducerLimits,
-    ProducerState,
 )
 from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
@@ -364,7 +364,7 @@ def test_one_that_is_dropped_meanwhile_was_there(tmp_path: Path) -> None:
     manager, log = log_with(tmp_path, SOME)
     log.roll(0)
     state = log.producer_state
-    assert state.remove_expired(DAY_MS, DAY_MS, DAY_MS) == SOME + 1
+    assert sum(state.expire(DAY_MS, DAY_MS, DAY_MS)) == SOME + 1
     produce(log, 3, 7, DAY_MS)
     assert len(state.entries) == 1
     look_after(manager, 0)
@@ -533,8 +533,8 @@ def test_timestamps_of_a_client_neither_end_nor_keep_its_producer() -> None:
         batch = batch_of(b"v", producer_id=producer_id, epoch=0, sequence=0)
         state.apply(read_batch_header(batch), producer_id, batch, timestamp, 1_000)
     wall_ms = 1_700_000_000_000
-    assert state.remove_expired(1_000 + DAY_MS - 1, wall_ms, DAY_MS) == 0
-    assert state.remove_expired(1_000 + DAY_MS, wall_ms, DAY_MS) == 2
+    assert sum(state.expire(1_000 + DAY_MS - 1, wall_ms, DAY_MS)) == 0
+    assert sum(state.expire(1_000 + DAY_MS, wall_ms, DAY_MS)) == 2
 
 
 def test_a_truncation_does_not_forget_when_producers_wrote(tmp_path: Path) -> None:
@@ -552,10 +552,10 @@ def test_what_was_read_from_disk_goes_by_its_timestamp_within_limits() -> None:
     for producer_id, timestamp in ((1, 1), (2, 2**62), (3, wall_ms - half)):
         batch = batch_of(b"v", producer_id=producer_id, epoch=0, sequence=0)
         state.apply(read_batch_header(batch), producer_id, batch, timestamp)
-    assert state.remove_expired(0, None, DAY_MS) == 0, "nobody knows the time"
-    assert state.remove_expired(0, wall_ms, DAY_MS) == 0
-    assert state.remove_expired(KEPT_AFTER_START_MS - 1, wall_ms, DAY_MS) == 0
-    assert state.remove_expired(KEPT_AFTER_START_MS, wall_ms, DAY_MS) == 1
+    assert sum(state.expire(0, None, DAY_MS)) == 0, "nobody knows the time"
+    assert sum(state.expire(0, wall_ms, DAY_MS)) == 0
+    assert sum(state.expire(KEPT_AFTER_START_MS - 1, wall_ms, DAY_MS)) == 0
+    assert sum(state.expire(KEPT_AFTER_START_MS, wall_ms, DAY_MS)) == 1
     assert sorted(state.entries) == [2, 3]
-    assert state.remove_expired(half, wall_ms, DAY_MS) == 1
-    assert state.remove_expired(DAY_MS, wall_ms, DAY_MS) == 1
+    assert sum(state.expire(half, wall_ms, DAY_MS)) == 1
+    assert sum(state.expire(DAY_MS, wall_ms, DAY_MS)) == 1

@@ -129,8 +129,8 @@ def test_producers_expire_unless_a_transaction_is_open(log: Log) -> None:
     produce(log, 5, producer_id=1, now_ms=1000)
     produce(log, 0, producer_id=2, transactional=True, now_ms=1000)
     state = log.producer_state
-    assert state.remove_expired(1000 + 99, None, 100) == 0
-    assert state.remove_expired(1000 + 100, None, 100) == 1
+    assert sum(state.expire(1000 + 99, None, 100)) == 0
+    assert sum(state.expire(1000 + 100, None, 100)) == 1
     assert list(state.entries) == [2]
     produce(log, 77, producer_id=1)  # unknown again: any sequence
 

@@ -11,7 +11,7 @@ from pybroker_kafka.protocol.records.batch import ControlRecordType, EndTxnMarke
 from pybroker_kafka.protocol.records.builder import build_end_txn_marker
 from pybroker_kafka.storage.append_info import AppendInfo, AppendOrigin
 from pybroker_kafka.storage.log import Log
-from pybroker_kafka.storage.producer_state import MAX_EPOCH
+from pybroker_kafka.storage.producer_checks import MAX_EPOCH
 from pybroker_kafka.storage.verification import (
     MAX_VERIFICATIONS,
     NOT_ADDED,
@@ -148,9 +148,9 @@ def test_a_new_epoch_begins_its_sequences_anew(log: Log) -> None:
 def test_what_nobody_came_back_for_expires(log: Log) -> None:
     state = log.producer_state
     begin(log, now_ms=1_000)
-    state.remove_expired(1_999, None, 1_000)
+    sum(state.expire(1_999, None, 1_000))
     assert len(state.verifications) == 1
-    state.remove_expired(2_000, None, 1_000)
+    sum(state.expire(2_000, None, 1_000))
     assert len(state.verifications) == 0
 
 

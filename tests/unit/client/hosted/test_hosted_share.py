@@ -8,8 +8,8 @@ import trio
 
 from pybroker_kafka.client.cluster import now_ms
 from pybroker_kafka.client.hosted.hosted_share import HostedShareConsumer
-from pybroker_kafka.client.share.consumer import _Held
 from pybroker_kafka.client.share.records import SharedRecord
+from pybroker_kafka.client.share.state import Held
 
 PLACE = (bytes(16), 0)
 
@@ -19,8 +19,8 @@ def consumer_with(count: int) -> HostedShareConsumer:
     consumer = HostedShareConsumer("localhost:1", group_id="g")
     opened: Any = consumer
     opened._nursery = object()
-    consumer._buffer.extend(
-        _Held(SharedRecord("t", 0, offset, -1, None, b""), PLACE, 1, 0, now_ms() + 60_000)
+    consumer._state.buffer.extend(
+        Held(SharedRecord("t", 0, offset, -1, None, b""), PLACE, 1, 0, now_ms() + 60_000)
         for offset in range(count)
     )
     return consumer
@@ -33,10 +33,10 @@ def test_records_that_were_not_received_come_again_and_are_not_accepted() -> Non
         assert [record.offset for record in lost] == [0, 1]
         number, found = await consumer.take(3, None)
         assert [record.offset for record in found] == [0, 1, 2]
-        assert not consumer._session(1)._results
+        assert not consumer._state.session(1)._results
         consumer.received = number
         _, rest = await consumer.take(3, None)
         assert [record.offset for record in rest] == [3, 4]
-        assert list(consumer._session(1)._results[PLACE]) == [0, 1, 2]
+        assert list(consumer._state.session(1)._results[PLACE]) == [0, 1, 2]
 
     trio.run(main)
