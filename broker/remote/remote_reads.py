@@ -7,7 +7,8 @@ in a worker thread. A slow object delays its own fetch, which is answered withou
 
 A read whose fetch has been answered meanwhile goes on to its end, and its result is kept for the
 consumer's next fetch of the same offset: so a store that needs longer than the wait is read all the
-same. (Kafka cancels the read and begins anew.)
+same. (Kafka cancels the read and begins anew.) Consumers that read on have the next ranges read
+ahead of them (`prefetcher`).
 
 Mirrors: RemoteLogReader, RemoteStorageThreadPool, RemoteLogManager.findOffsetByTimestamp.
 """
@@ -38,6 +39,7 @@ from ...storage.remote.segments import RemoteLogSegmentMetadata, TopicIdPartitio
 from ...storage.remote.storage_manager import RemoteStorageError, RemoteStorageManager
 from ..replicas.applied_replicas import AppliedReplicas
 from .metadata_manager import RemoteLogMetadataManager
+from .prefetcher import Prefetcher
 
 logger = logging.getLogger("pybroker.broker.remote.remote_reads")
 
@@ -67,16 +69,18 @@ class RemoteReads:
         self._indexes = indexes
         self._threads = threads
         self._max_pending = max_pending
+        self.quota = ReplicationQuota(replicas.manager.config.broker_id)
+        self.ahead = Prefetcher(store, indexes, self.quota, replicas.clock, threads=threads)
         self._readers = trio.CapacityLimiter(threads)
         self._in_threads = trio.CapacityLimiter(threads)
         self._late: OrderedDict[tuple[TopicPartition, int], RemoteRecords] = OrderedDict()
-        self.quota = ReplicationQuota(replicas.manager.config.broker_id)
         self.pending = 0
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            await nursery.start(self.ahead.run)
             task_status.started()
             await trio.sleep_forever()
 
@@ -124,7 +128,6 @@ class RemoteReads:
                 stats.remote_fetch_requests += 1
                 result = await self._records(wanted)
             stats.remote_fetch_bytes += len(result.records)
-            self.quota.record(len(result.records), self._replicas.clock())
         except KafkaError as error:
             result = error.code
         except RemoteStorageError as error:
@@ -159,23 +162,39 @@ class RemoteReads:
             limit = log.last_stable_offset if wanted.include_aborted else log.high_watermark
             if limit <= found.end_offset:
                 end_offset = limit if end_offset is None else min(limit, end_offset)
-            batches = await self._in_thread(partial(self._batches_of, found, wanted, end_offset))
+            batches = await self._batches(found, wanted, end_offset)
             if batches is not None or wanted.max_bytes <= 0:
                 break
             found = reading.segment_at(log, name, self._metadata, found.end_offset + 1)
         if batches is None or found is None:
             return RemoteRecords(EMPTY_SLICE, [])
+        self.ahead.read(found, batches, partial(self._following, log, name))
         aborted = []
         if wanted.include_aborted:
             aborted = await self._aborted(log, name, found, batches)
         return RemoteRecords(batches.records, aborted)
 
-    def _batches_of(
+    async def _batches(
         self, metadata: RemoteLogSegmentMetadata, wanted: RemoteRead, end_offset: int | None
+    ) -> ReadRange | None:
+        file = RemoteSegmentFile(self._store, metadata, self.ahead.of(metadata))
+        try:
+            return await self._in_thread(
+                partial(self._batches_of, file, metadata, wanted, end_offset)
+            )
+        finally:
+            self.quota.record(file.bytes_read, self._replicas.clock())
+
+    def _batches_of(
+        self,
+        file: RemoteSegmentFile,
+        metadata: RemoteLogSegmentMetadata,
+        wanted: RemoteRead,
+        end_offset: int | None,
     ) -> ReadRange | None:
         """Blocks."""
         return reading.read_batches(
-            RemoteSegmentFile(self._store, metadata),
+            file,
             metadata.segment_size_bytes,
             self._indexes.entry(metadata).lookup_offset(wanted.offset),
             wanted.offset,
@@ -184,6 +203,14 @@ class RemoteReads:
             strict_limit=wanted.strict_limit,
             end_offset=end_offset,
         )
+
+    def _following(
+        self, log: Log, name: TopicIdPartition, segment: RemoteLogSegmentMetadata
+    ) -> RemoteLogSegmentMetadata | None:
+        try:
+            return reading.segment_at(log, name, self._metadata, segment.end_offset + 1)
+        except RemoteLogNotReadyError:
+            return None
 
     async def _aborted(
         self, log: Log, name: TopicIdPartition, first: RemoteLogSegmentMetadata, batches: ReadRange
