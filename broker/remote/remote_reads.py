@@ -37,6 +37,7 @@ from ...storage.remote.index_cache import RemoteIndexCache
 from ...storage.remote.metadata_topic import RemoteLogNotReadyError
 from ...storage.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from ...storage.remote.storage_manager import RemoteStorageError, RemoteStorageManager
+from ...storage.transaction_index import AbortedTransaction as IndexedTransaction
 from ..replicas.applied_replicas import AppliedReplicas
 from .metadata_manager import RemoteLogMetadataManager
 from .prefetcher import Prefetcher
@@ -47,6 +48,7 @@ NOT_READY_RETRY_SECONDS = 0.05
 NOT_READY_SECONDS = 30
 # Results that came too late for their fetches.
 MAX_LATE_RESULTS = 16
+MAX_FIRST_OPEN = 10_000
 
 ResultT = TypeVar("ResultT")
 
@@ -74,6 +76,8 @@ class RemoteReads:
         self._readers = trio.CapacityLimiter(threads)
         self._in_threads = trio.CapacityLimiter(threads)
         self._late: OrderedDict[tuple[TopicPartition, int], RemoteRecords] = OrderedDict()
+        # By segment id, see `_first_open_offset`.
+        self._first_open: OrderedDict[bytes, int] = OrderedDict()
         self.pending = 0
         self._nursery: trio.Nursery | None = None
 
@@ -216,19 +220,22 @@ class RemoteReads:
         self, log: Log, name: TopicIdPartition, first: RemoteLogSegmentMetadata, batches: ReadRange
     ) -> list[AbortedTransaction]:
         """The aborted transactions that overlap the batches; their markers may be far behind."""
-        entry = await self._in_thread(partial(self._indexes.entry, first))
-        upper = entry.upper_bound_offset(batches.records.position, batches.records.size)
-        upper = first.end_offset + 1 if upper is None else upper
-        found = {}
+        upper: int | None = None
+        found: dict[IndexedTransaction, None] = {}
         metadata: RemoteLogSegmentMetadata | None = first
         is_complete = False
         while metadata is not None and not is_complete:
-            entry = await self._in_thread(partial(self._indexes.entry, metadata))
             start = max(batches.first_offset, metadata.start_offset)
             valid = reading.end_of_valid(log, metadata, start)
-            entries, is_complete = entry.aborted(batches.first_offset, upper, valid)
+            end, entries, is_complete = await self._in_thread(
+                partial(self._aborted_in, metadata, batches, upper, valid)
+            )
+            upper = end
             found.update(dict.fromkeys(entries))
+            if not is_complete and valid is None:
+                is_complete = await self._first_open_offset(metadata) >= end
             metadata = reading.segment_at(log, name, self._metadata, metadata.end_offset + 1)
+        assert upper is not None
         for segment in log.segments:
             if is_complete:
                 break
@@ -238,6 +245,34 @@ class RemoteReads:
             AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
             for one in found
         ]
+
+    def _aborted_in(
+        self,
+        metadata: RemoteLogSegmentMetadata,
+        batches: ReadRange,
+        upper: int | None,
+        valid: int | None,
+    ) -> tuple[int, list[IndexedTransaction], bool]:
+        """(where the batches end, of the first segment; its aborted transactions; whether others
+        have none). Blocks."""
+        entry = self._indexes.entry(metadata)
+        if upper is None:
+            upper = entry.upper_bound_offset(batches.records.position, batches.records.size)
+            upper = metadata.end_offset + 1 if upper is None else upper
+        return upper, *entry.aborted(batches.first_offset, upper, valid)
+
+    async def _first_open_offset(self, metadata: RemoteLogSegmentMetadata) -> int:
+        """Where the first transaction begins that is open at the end of a segment: later segments
+        have markers of open ones only. Without them all segments behind a topic's records would be
+        asked, at each fetch, and most topics have no transactions. (Kafka asks them.)"""
+        key = metadata.segment_id.id
+        known = self._first_open.get(key)
+        if known is None:
+            known = await self._in_thread(partial(reading.first_open_offset, self._store, metadata))
+            self._first_open[key] = known
+            if len(self._first_open) > MAX_FIRST_OPEN:
+                self._first_open.popitem(last=False)
+        return known
 
     # Offsets by time
 

@@ -10,7 +10,7 @@ Mirrors: RemoteLogManager.read, lookupTimestamp, findOffsetByTimestamp.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import iter_batch_headers
@@ -18,15 +18,23 @@ from ...storage.batch_scan import SCAN_CHUNK, batch_size_at, scan_headers
 from ...storage.files import CopiedRange, FileSlice
 from ...storage.log import Log
 from ...storage.log_lookup import TimestampOffset
+from ...storage.producer_snapshot import CorruptSnapshot, decode_snapshot
 from ...storage.remote.segments import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
     TopicIdPartition,
 )
-from ...storage.remote.storage_manager import RemoteStorageError, RemoteStorageManager
+from ...storage.remote.storage_manager import (
+    IndexType,
+    RemoteResourceNotFoundError,
+    RemoteStorageError,
+    RemoteStorageManager,
+)
 from ...storage.segment_reader import BatchToSearch
 from .copying import KnownSegments
 from .lineage import is_of_this_log, with_records
+
+NONE_IS_OPEN: Final = 2**63 - 1
 
 
 class FindsSegments(KnownSegments, Protocol):
@@ -75,6 +83,18 @@ def segment_by_time(
             ):
                 return metadata
     return None
+
+
+def first_open_offset(store: RemoteStorageManager, metadata: RemoteLogSegmentMetadata) -> int:
+    """The first offset of the transactions that are open at the end of a segment, as the snapshot
+    of its producers has them; NONE_IS_OPEN, and 0 if that cannot be read. Blocks."""
+    try:
+        snapshot = bytes(store.fetch_index(metadata, IndexType.PRODUCER_SNAPSHOT))
+        producers = decode_snapshot(snapshot)
+    except (CorruptSnapshot, RemoteResourceNotFoundError):
+        return 0
+    starts = (one.current_txn_first_offset for one in producers)
+    return min((start for start in starts if start >= 0), default=NONE_IS_OPEN)
 
 
 class Ahead(NamedTuple):
