@@ -24,7 +24,7 @@ from ..protocol.apis.stop_replica import StopReplicaRequest
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from ..storage.descriptors import OutOfDescriptors
-from ..storage.local_log import CutNotNoted
+from ..storage.local_log import FlushFirst
 from ..storage.log import Log
 from .hosted_partitions import HostedPartitions
 from .log_dir_moves import LogDirMoves
@@ -117,7 +117,7 @@ class Leadership:
         self, key: TopicPartition, found: TierState | None, log_start_offset: int, now_ms: int
     ) -> LeadershipResult:
         """Begin a leader's role that has waited for the tier, behind what was found there; None:
-        there is nothing. CutNotNoted and OutOfDescriptors: nothing has changed, try again."""
+        there is nothing. FlushFirst and OutOfDescriptors: nothing has changed, try again."""
         result = LeadershipResult(ErrorCode.NONE)
         waiting = self.awaiting_tier.get(key)
         partition = self._hosted.partitions.get(key)
@@ -128,7 +128,11 @@ class Leadership:
                 partition.log.restart_behind_tier(
                     found.next_offset, log_start_offset, found.epochs, found.snapshot, now_ms
                 )
-        except (CutNotNoted, OutOfDescriptors):
+        except FlushFirst:
+            log = partition.log
+            self._hosted.effects.append(FlushNeeded(*key, log.log_end_offset, log))
+            raise
+        except OutOfDescriptors:
             raise
         except KafkaError as failure:
             del self.awaiting_tier[key]

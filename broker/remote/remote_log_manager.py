@@ -325,15 +325,14 @@ class RemoteLogManager:
             await trio.sleep(NOT_READY_RETRY_SECONDS)
         if metadata is None:
             raise RemoteStorageError(f"no segment holds offset {offset - 1} of epoch {epoch}")
-        fetch = self.store.fetch_index
-        epochs = await self._in_thread(
-            partial(fetch, metadata, IndexType.LEADER_EPOCH), self._copiers
-        )
-        snapshot = await self._in_thread(
-            partial(fetch, metadata, IndexType.PRODUCER_SNAPSHOT), self._copiers
-        )
-        producers = copying.producers_of(metadata, bytes(snapshot))
-        return TierState(metadata.end_offset + 1, copying.epochs_of(bytes(epochs)), producers)
+        return await self._in_thread(partial(self._state_behind, metadata), self._copiers)
+
+    def _state_behind(self, metadata: RemoteLogSegmentMetadata) -> TierState:
+        """Blocks."""
+        epochs = bytes(self.store.fetch_index(metadata, IndexType.LEADER_EPOCH))
+        snapshot = bytes(self.store.fetch_index(metadata, IndexType.PRODUCER_SNAPSHOT))
+        producers = copying.producers_of(metadata, snapshot)
+        return TierState(metadata.end_offset + 1, copying.epochs_of(epochs), producers)
 
     # Copies
 
