@@ -1,14 +1,15 @@
 """Reading history out of a tiered topic, beside what the store alone gives: `python -m
 benchmarks.tier`.
 
-One broker copies a topic to moto's S3 server, which is a process of its own (`--store folder`: to
+One broker copies a topic to the S3 server of `moto`, a process of its own (`--store folder`: to
 files on this disk, through obstore as well), and keeps nothing of it locally but the newest
 segment. Then, round by round: obstore reads the segments' objects alone, one after the other, in
 ranges of 4 MiB of which four are under way; librdkafka consumes the same records from the broker,
-with ranges prefetched and without. The figures are the medians, in MB/s and broker CPU seconds a
+with ranges read ahead and without. The figures are the medians, in MB/s and broker CPU seconds a
 GB; the ratio is that of the consumer to obstore alone.
 
-moto reads a whole object for each request of a range, so that segments of its store are small.
+That server reads a whole object for each request of a range, so that segments of its store are
+small.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ A range that begins a segment brings the segment's indexes along.
 
 Invariants: what is read counts for the quota of reads from the tier, once, when it is there; with a
 quota that is used up nothing is read ahead. Threads that read ahead are never those that read for
-consumers: a store without an answer keeps nobody from reading another segment.
+consumers: a store without an answer keeps no reader from another segment.
 
 Mirrors: nothing of Apache Kafka's.
 """
@@ -30,7 +30,7 @@ from ...storage.remote.storage_manager import RemoteStorageManager
 
 logger = logging.getLogger("pybroker.broker.remote.prefetcher")
 
-LOOK_SECONDS = 1.0  # for ranges that nobody reads any more
+LOOK_SECONDS = 1.0  # for ranges without a reader
 
 
 class Prefetcher:

@@ -53,12 +53,12 @@ from ...storage.remote.segments import (
 )
 from ...storage.remote.storage_manager import (
     IndexType,
-    LogSegmentData,
     RemoteStorageError,
     RemoteStorageManager,
 )
 from ..replicas.applied_replicas import AppliedReplicas
 from .metadata_manager import RemoteLogMetadataManager
+from .segment_copy import SegmentCopy
 from .tier_gauges import TierNumbers
 
 logger = logging.getLogger("pybroker.broker.remote.remote_log_manager")
@@ -104,28 +104,6 @@ class _Tasks:
     numbers: TierNumbers = field(default_factory=TierNumbers)
 
 
-class _Copy:
-    """The copy of a segment in a thread. Once it is abandoned, it removes at its end what it has
-    stored: by then the next leader may have deleted it as an orphan, with its metadata."""
-
-    __slots__ = ("_data", "_metadata", "_store", "is_abandoned")
-
-    def __init__(
-        self, store: RemoteStorageManager, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
-    ) -> None:
-        self._store = store
-        self._metadata = metadata
-        self._data = data
-        self.is_abandoned = False
-
-    def run(self) -> bytes | None:
-        try:
-            return self._store.copy_log_segment_data(self._metadata, self._data)
-        finally:
-            if self.is_abandoned:
-                self._store.delete_log_segment_data(self._metadata)
-
-
 class RemoteLogManager:
     def __init__(
         self,
@@ -151,6 +129,7 @@ class RemoteLogManager:
         self._tasks: dict[TopicPartition, _Tasks] = {}
         self._being_deleted: set[TopicIdPartition] = set()  # with their topics
         self._being_copied: set[RemoteLogSegmentId] = set()
+        self._abandoned: list[SegmentCopy] = []  # in threads of their own
         self._nursery: trio.Nursery | None = None
         self.on_rebuilt: Callable[[RebuildFromTier, TierState | None], None] = _nobody_waits
 
@@ -372,14 +351,11 @@ class RemoteLogManager:
         try:
             await self.metadata.add(metadata)
             hosted.stats.remote_copy_requests += 1
-            copy = _Copy(self.store, metadata, data)
+            copy = SegmentCopy(self.store, metadata, data)
             try:
-                custom = await self._in_thread(copy.run, self._copiers)
+                custom = await self._copy_in_thread(copy)
             except RemoteStorageError:
                 await self._remove_failed(metadata)
-                raise
-            except trio.Cancelled:
-                copy.is_abandoned = True
                 raise
             update = self._update_of(metadata, RemoteLogSegmentState.COPY_SEGMENT_FINISHED, custom)
             limit = self._settings.custom_metadata_max_bytes
@@ -392,6 +368,14 @@ class RemoteLogManager:
         hosted.stats.remote_copy_bytes += metadata.segment_size_bytes
         log.update_highest_offset_in_remote_storage(metadata.end_offset)
         logger.info("Copied %s from %d to %d", tasks.id, metadata.start_offset, metadata.end_offset)
+
+    async def _copy_in_thread(self, copy: SegmentCopy) -> bytes | None:
+        try:
+            return await self._in_thread(copy.run, self._copiers)
+        except trio.Cancelled:
+            copy.is_abandoned = True
+            self._abandoned = [one for one in (*self._abandoned, copy) if one.is_under_way]
+            raise
 
     async def _finish(
         self, metadata: RemoteLogSegmentMetadata, update: RemoteLogSegmentMetadataUpdate
@@ -447,9 +431,12 @@ class RemoteLogManager:
         logger.info("Deleted %s", metadata.segment_id)
 
     async def _delete_partition(self, partition: TopicIdPartition) -> None:
-        """The topic is deleted: so are its segments. Kafka's brokers try once."""
+        """The topic is deleted: so are its segments. Kafka's brokers try once. A copy that goes on
+        in its thread must not store anything behind that: nothing would know of it any more."""
         while True:
             try:
+                if any(one.is_under_way and one.is_of(partition) for one in self._abandoned):
+                    raise RemoteLogNotReadyError(f"a copy of {partition} is not over yet")
                 for metadata in self.metadata.segments(partition):
                     if metadata.state is not RemoteLogSegmentState.DELETE_SEGMENT_FINISHED:
                         await self._delete(metadata)

@@ -16,9 +16,9 @@ Invariants:
 
 A stream is dropped `IDLE_MS` after its last read: its reader has gone, or begun elsewhere. It is
 dropped `STALE_MS` after it, if another one needs the memory. A stream that reads on keeps its
-ranges, however many others would like to have some: those read as if there were no prefetching.
+ranges, however many others would like to have some: those read as if nothing was read ahead.
 
-Mirrors: nothing of Apache Kafka's, whose storage plugins prefetch, or do not.
+Mirrors: nothing of Apache Kafka's, which leaves it to storage plugins.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Prefetch:
     )  # fmt: skip
 
     def __init__(self, max_bytes: int, max_loading: int, range_bytes: int = RANGE_BYTES) -> None:
-        self.max_bytes = max_bytes  # may change; 0: no prefetching
+        self.max_bytes = max_bytes  # may change; 0: nothing is read ahead
         self._max_loading = max_loading
         self._range_bytes = range_bytes
         self._least_bytes = range_bytes // LEAST_SHARE
@@ -191,7 +191,7 @@ class Prefetch:
         one.is_dropped = True
 
     def expire(self, now_ms: int) -> None:
-        """Drop what nobody has read for a while."""
+        """Drop what no reader has read for a while."""
         self._drop_streams(stream for stream in self._streams if now_ms - stream.read_ms >= IDLE_MS)
 
     def resize(self, max_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""Prefetching beside a dumb twin: a store whose bytes are known, and a list of what is in memory.
+"""Reading ahead beside a dumb twin: a store whose bytes are known, and a list of what is in memory.
 
 Readers read on, begin elsewhere, and pause, while ranges arrive in any order or fail. What they get
 is what the store has, and memory and threads stay within their limits.

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import trio
 
-from pybroker_kafka.broker.remote import remote_log_manager
+from pybroker_kafka.broker.remote.segment_copy import SegmentCopy
 from pybroker_kafka.protocol.errors import KafkaError, ProtocolError
 from pybroker_kafka.replication.remote import copying, expiry, reading
 from pybroker_kafka.storage.log import Log
@@ -84,7 +84,7 @@ def _abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
         found: bytes | None = self._store.copy_log_segment_data(self._metadata, self._data)
         return found
 
-    monkeypatch.setattr(remote_log_manager._Copy, "run", run)
+    monkeypatch.setattr(SegmentCopy, "run", run)
 
 
 def _early(monkeypatch: pytest.MonkeyPatch) -> None:
