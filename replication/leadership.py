@@ -371,22 +371,24 @@ class Leadership:
     def _delete_beside(self, key: TopicPartition, result: StopResult) -> None:
         """The topic is deleted: its leader deletes what lies beside the log, the segments in the
         tier and the topic's table. So does every replica without a role: after a restart in the
-        midst of the deletion there is no leader."""
+        midst of the deletion there is no leader. A follower without a leader does it, too; with
+        one, it looks whether the leader has deleted the segments, which may never come back."""
         topic_id: bytes | None
         partition = self._hosted.partitions.get(key)
         if partition is not None:
-            is_mine, topic_id = partition.is_leader, partition.topic_id
+            is_mine, topic_id = partition.is_leader or partition.leader_id < 0, partition.topic_id
             is_tiered = partition.log.has_remote_tier
         else:
             is_mine, topic_id = True, self._hosted.log_manager.topic_id_of(*key)
             is_tiered = self._hosted.config_for(key[0]).remote_storage
-        if not is_mine or topic_id is None or topic_id == ZERO_TOPIC_ID:
+        if topic_id is None or topic_id == ZERO_TOPIC_ID:
             return
-        if key[1] == 0:
+        if key[1] == 0 and is_mine:
             self._hosted.note_topic_deletion(key, topic_id)
         if is_tiered:
             self._hosted.note_tier_deletion(key, topic_id)
-            result.deleted_with_topic.append((key, topic_id))
+            whose = result.deleted_with_topic if is_mine else result.deleted_by_leader
+            whose.append((key, topic_id))
 
 
 def _states(

@@ -139,6 +139,7 @@ def _register_gauges(ground: Ground, replicas: Replicas, remote: Remote) -> None
     tasks = "kafka_log_remote_remotelogmanager_"
     metrics.gauge(pool + "remotelogreadertaskqueuesize", lambda: reads.queue_size)
     metrics.gauge(pool + "remotelogreaderavgidlepercent", lambda: reads.idle_share)
+    metrics.durations(tasks + "remotelogreaderfetchrateandtimems", reads.times)
     metrics.gauge(tasks + "remotelogmanagertasksavgidlepercent", lambda: remote.tasks.idle_share)
 
 

@@ -68,6 +68,9 @@ ResultT = TypeVar("ResultT")
 _MS = 1000
 NOT_READY_RETRY_SECONDS = 0.1
 NOT_READY_SECONDS = 30
+# How long a follower leaves the segments of a deleted topic to the leader.
+LEADER_SECONDS = 600.0
+LEADER_LOOK_SECONDS = 10.0
 QUOTA_RETRY_SECONDS = 1  # Kafka's quotaTimeout
 
 
@@ -207,6 +210,7 @@ class RemoteLogManager:
         stopped = {(role.topic, role.partition) for role in result.stopped} | set(result.deleted)
         gone = []
         with_topic = [TopicIdPartition(id_, *key) for key, id_ in result.deleted_with_topic]
+        by_leader = [TopicIdPartition(id_, *key) for key, id_ in result.deleted_by_leader]
         for key in stopped:
             tasks = self._tasks.get(key)
             if tasks is None:
@@ -216,17 +220,20 @@ class RemoteLogManager:
             if key in result.deleted:
                 del self._tasks[key]
                 # A follower may end beside the deletion that a restart has found noted.
-                if tasks.id not in with_topic and tasks.id not in self._being_deleted:
+                if tasks.id not in {*with_topic, *by_leader, *self._being_deleted}:
                     gone.append(tasks.id)
         if gone:
             self.metadata.on_stopped(gone)
         self._delete_partitions(with_topic)
+        self._delete_partitions(by_leader, LEADER_SECONDS)
 
     def note_deletion(self, key: TopicPartition, topic_id: bytes) -> None:
         """Remember it over a restart."""
         self._deletions.begin(TopicIdPartition(topic_id, *key))
 
-    def _delete_partitions(self, partitions: Iterable[TopicIdPartition]) -> None:
+    def _delete_partitions(
+        self, partitions: Iterable[TopicIdPartition], leader_seconds: float = 0
+    ) -> None:
         """Of deleted topics. A controller may ask twice."""
         more = [partition for partition in partitions if partition not in self._being_deleted]
         if more:
@@ -234,7 +241,7 @@ class RemoteLogManager:
             self._being_deleted.update(more)
             self.metadata.on_leadership([], more)
             for partition in more:
-                self._nursery.start_soon(self._delete_partition, partition)
+                self._nursery.start_soon(self._delete_partition, partition, leader_seconds)
 
     # One task
 
@@ -430,17 +437,28 @@ class RemoteLogManager:
         await self.metadata.update(self._update_of(metadata, state.DELETE_SEGMENT_FINISHED, custom))
         logger.info("Deleted %s", metadata.segment_id)
 
-    async def _delete_partition(self, partition: TopicIdPartition) -> None:
+    async def _delete_partition(self, partition: TopicIdPartition, leader_seconds: float) -> None:
         """The topic is deleted: so are its segments. Kafka's brokers try once. A copy that goes on
-        in its thread must not store anything behind that: nothing would know of it any more."""
+        in its thread must not store anything behind that: nothing would know of it any more.
+
+        For `leader_seconds` that is left to the leader. By then the topic may be back with its id
+        (`pybroker tier import`), and its segments stay."""
+        is_mine_from = trio.current_time() + leader_seconds
         while True:
             try:
                 if any(one.is_under_way and one.is_of(partition) for one in self._abandoned):
                     raise RemoteLogNotReadyError(f"a copy of {partition} is not over yet")
-                for metadata in self.metadata.segments(partition):
-                    if metadata.state is not RemoteLogSegmentState.DELETE_SEGMENT_FINISHED:
-                        await self._delete(metadata)
-                self.metadata.on_stopped([partition])
+                segments = self.metadata.segments(partition)
+                if segments and trio.current_time() < is_mine_from:
+                    await trio.sleep(min(LEADER_LOOK_SECONDS, leader_seconds))
+                    continue
+                if leader_seconds and self._manager.metadata.topic_name(partition.topic_id):
+                    segments = []
+                for metadata in segments:
+                    await self._delete(metadata)
+                known = self._tasks.get(partition.topic_partition)
+                if known is None or known.id != partition:
+                    self.metadata.on_stopped([partition])
                 self._deletions.end(partition)
                 self._being_deleted.discard(partition)
                 return

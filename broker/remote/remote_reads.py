@@ -38,6 +38,7 @@ from ...storage.remote.metadata_topic import RemoteLogNotReadyError
 from ...storage.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from ...storage.remote.storage_manager import RemoteStorageError, RemoteStorageManager
 from ...storage.transaction_index import AbortedTransaction as IndexedTransaction
+from ..observability.durations import Durations
 from ..replicas.applied_replicas import AppliedReplicas
 from .metadata_manager import RemoteLogMetadataManager
 from .prefetcher import Prefetcher
@@ -78,6 +79,7 @@ class RemoteReads:
         self._late: OrderedDict[tuple[TopicPartition, int], RemoteRecords] = OrderedDict()
         # By segment id, see `_first_open_offset`.
         self._first_open: OrderedDict[bytes, int] = OrderedDict()
+        self.times = Durations()
         self.pending = 0
         self._nursery: trio.Nursery | None = None
 
@@ -130,7 +132,11 @@ class RemoteReads:
                 if not wanted.operation.is_waiting:
                     return
                 stats.remote_fetch_requests += 1
-                result = await self._records(wanted)
+                begun = trio.current_time()
+                try:
+                    result = await self._records(wanted)
+                finally:
+                    self.times.record(trio.current_time() - begun)
             stats.remote_fetch_bytes += len(result.records)
         except KafkaError as error:
             result = error.code

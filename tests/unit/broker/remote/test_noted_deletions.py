@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
-from pybroker_kafka.broker.remote.remote_log_manager import RemoteLogManager, RemoteSettings
+from pybroker_kafka.broker.remote.remote_log_manager import (
+    LEADER_SECONDS,
+    RemoteLogManager,
+    RemoteSettings,
+)
 from pybroker_kafka.broker.remote.segment_copy import SegmentCopy
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.wall_clock import WallClock
@@ -84,6 +89,13 @@ class Store:
         pass
 
 
+class Inline(RemoteLogManager):
+    """Its calls of the store do not block."""
+
+    async def _in_thread(self, call: Any, limiter: trio.CapacityLimiter) -> Any:
+        return call()
+
+
 @pytest.mark.parametrize("is_noted", [True, False])
 def test_a_follower_that_ends_leaves_its_metadata_to_a_deletion(
     tmp_path: Path, is_noted: bool
@@ -154,4 +166,42 @@ async def test_a_deletion_waits_for_a_copy_that_was_abandoned(tmp_path: Path) ->
         await eventually(lambda: not metadata.left)
         assert not copy.is_under_way
         assert store.objects == set()
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("case", ["leader", "follower", "imported"])
+async def test_a_follower_deletes_what_its_leader_leaves(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, case: str
+) -> None:
+    """The leader is lost with its disk, in the middle of the topic's deletion."""
+    metadata: Any = Known()
+    deleted: list[float] = []
+    store: Any = SimpleNamespace(
+        close=lambda: None,
+        delete_log_segment_data=lambda _: deleted.append(trio.current_time()),
+    )
+    indexes: Any = SimpleNamespace(remove=lambda _: None)
+    names = {NAME.topic_id: "t"} if case == "imported" else {}
+    replicas: Any = SimpleNamespace(
+        manager=SimpleNamespace(partitions={}, metadata=SimpleNamespace(topic_name=names.get)),
+        clock=lambda: 0,
+        wall=WallClock(),
+    )
+    deletions = TierDeletions(str(tmp_path / "deletions"))
+    tasks = Inline(replicas, store, metadata, indexes, RemoteSettings(1), bytes, deletions)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(tasks.run)
+        tasks.note_deletion(KEY, NAME.topic_id)
+        topic = [(KEY, NAME.topic_id)]
+        tasks.on_stopped(StopResult(ErrorCode.NONE, deleted_by_leader=topic))
+        assert metadata.assigned == {NAME}
+        await trio.sleep(LEADER_SECONDS / 2)
+        assert metadata.left == [SEGMENT]
+        if case == "leader":
+            metadata.left.clear()
+        await trio.sleep(LEADER_SECONDS)
+        assert metadata.left == ([SEGMENT] if case == "imported" else [])
+        assert len(deleted) == (case == "follower")
+        assert metadata.assigned == set()
+        assert not deletions.under_way
         nursery.cancel_scope.cancel()
