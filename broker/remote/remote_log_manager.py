@@ -32,6 +32,7 @@ from ...protocol.topics import TopicPartition
 from ...replication.partition import Partition
 from ...replication.remote import copying, expiry
 from ...replication.remote.copying import Candidate
+from ...replication.remote.expiry import Expiry
 from ...replication.throttle import ReplicationQuota
 from ...replication.types import (
     ZERO_TOPIC_ID,
@@ -407,7 +408,7 @@ class RemoteLogManager:
     async def _expire(self, tasks: _Tasks, hosted: Partition) -> None:
         clock, wall = self._replicas.clock(), self._replicas.wall
         begun = trio.current_time()
-        found = expiry.look(
+        looking = expiry.look(
             hosted.log,
             tasks.id,
             self.metadata,
@@ -415,6 +416,13 @@ class RemoteLogManager:
             self._wall_ms(),
             by_age=not wall.rests(clock, self._settings.task_interval_ms),
         )
+        while True:
+            try:
+                next(looking)
+            except StopIteration as done:
+                found: Expiry = done.value
+                break
+            await trio.lowlevel.checkpoint()
         tasks.numbers.looked(found, round(_MS * (trio.current_time() - begun)))
         if found.log_start_offset is not None:
             self._move_log_start(hosted, found.log_start_offset)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
@@ -117,8 +117,9 @@ def _late_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments are deleted, and the log start stays."""
     look = expiry.look
 
-    def look_without(*arguments: Any, **options: Any) -> expiry.Expiry:
-        return look(*arguments, **options)._replace(log_start_offset=None)
+    def look_without(*arguments: Any, **options: Any) -> Generator[None, None, expiry.Expiry]:
+        found = yield from look(*arguments, **options)
+        return found._replace(log_start_offset=None)
 
     monkeypatch.setattr(expiry, "look", look_without)
 
