@@ -17,7 +17,7 @@ from ..protocol.apis.fetch import FetchResponsePartitionData
 from ..protocol.errors import ErrorCode, KafkaError
 from ..storage.append_info import UnexpectedAppendOffset
 from ..storage.descriptors import OutOfDescriptors
-from ..storage.local_log import CutNotNoted
+from ..storage.local_log import FlushFirst
 from ..storage.log import Log
 from .follower import FollowerPartition, FollowerState, truncation_point
 from .follower_table import FollowerTable
@@ -180,9 +180,12 @@ class FollowerAppends:
             log.restart_behind_tier(
                 found.next_offset, log_start, found.epochs, found.snapshot, now_ms
             )
-        except (CutNotNoted, OutOfDescriptors):
+        except (FlushFirst, OutOfDescriptors):
             state.fetch_from(log.log_end_offset)  # nothing has changed: begin again, later
             raise
+        if log.needs_flush_of_epochs:
+            self._table.wait_for_flush(state.key, log.log_end_offset)
+            self._manager.effects.append(FlushNeeded(*state.key, log.log_end_offset, log))
         state.succeeded()
         self._truncated(state)
 

@@ -13,7 +13,7 @@ import logging
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from ..storage.descriptors import OutOfDescriptors
-from ..storage.local_log import CutNotNoted
+from ..storage.local_log import FlushFirst
 from .follower import FollowerPartition, FollowerState
 from .follower_steps import FetcherConfig
 from .replica_manager import ReplicaManager
@@ -153,7 +153,7 @@ class FollowerTable:
         if isinstance(error, OutOfDescriptors):
             logger.warning("%s-%d: %s", *state.key, error.message)
             self.delay(state, now_ms)
-        elif isinstance(error, CutNotNoted):
+        elif isinstance(error, FlushFirst):
             log = state.partition.log
             self._manager.effects.append(FlushNeeded(*state.key, log.log_end_offset, log))
             self.delay(state, now_ms)

@@ -24,7 +24,7 @@ from ..protocol.apis.stop_replica import StopReplicaRequest
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from ..storage.descriptors import OutOfDescriptors
-from ..storage.local_log import CutNotNoted
+from ..storage.local_log import FlushFirst
 from ..storage.log import Log
 from .hosted_partitions import HostedPartitions
 from .log_dir_moves import LogDirMoves
@@ -117,7 +117,7 @@ class Leadership:
         self, key: TopicPartition, found: TierState | None, log_start_offset: int, now_ms: int
     ) -> LeadershipResult:
         """Begin a leader's role that has waited for the tier, behind what was found there; None:
-        there is nothing. CutNotNoted and OutOfDescriptors: nothing has changed, try again."""
+        there is nothing. FlushFirst and OutOfDescriptors: nothing has changed, try again."""
         result = LeadershipResult(ErrorCode.NONE)
         waiting = self.awaiting_tier.get(key)
         partition = self._hosted.partitions.get(key)
@@ -128,7 +128,11 @@ class Leadership:
                 partition.log.restart_behind_tier(
                     found.next_offset, log_start_offset, found.epochs, found.snapshot, now_ms
                 )
-        except (CutNotNoted, OutOfDescriptors):
+        except FlushFirst:
+            log = partition.log
+            self._hosted.effects.append(FlushNeeded(*key, log.log_end_offset, log))
+            raise
+        except OutOfDescriptors:
             raise
         except KafkaError as failure:
             del self.awaiting_tier[key]
@@ -367,22 +371,24 @@ class Leadership:
     def _delete_beside(self, key: TopicPartition, result: StopResult) -> None:
         """The topic is deleted: its leader deletes what lies beside the log, the segments in the
         tier and the topic's table. So does every replica without a role: after a restart in the
-        midst of the deletion there is no leader."""
+        midst of the deletion there is no leader. A follower without a leader does it, too; with
+        one, it looks whether the leader has deleted the segments, which may never come back."""
         topic_id: bytes | None
         partition = self._hosted.partitions.get(key)
         if partition is not None:
-            is_mine, topic_id = partition.is_leader, partition.topic_id
+            is_mine, topic_id = partition.is_leader or partition.leader_id < 0, partition.topic_id
             is_tiered = partition.log.has_remote_tier
         else:
             is_mine, topic_id = True, self._hosted.log_manager.topic_id_of(*key)
             is_tiered = self._hosted.config_for(key[0]).remote_storage
-        if not is_mine or topic_id is None or topic_id == ZERO_TOPIC_ID:
+        if topic_id is None or topic_id == ZERO_TOPIC_ID:
             return
-        if key[1] == 0:
+        if key[1] == 0 and is_mine:
             self._hosted.note_topic_deletion(key, topic_id)
         if is_tiered:
             self._hosted.note_tier_deletion(key, topic_id)
-            result.deleted_with_topic.append((key, topic_id))
+            whose = result.deleted_with_topic if is_mine else result.deleted_by_leader
+            whose.append((key, topic_id))
 
 
 def _states(

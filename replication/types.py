@@ -432,3 +432,5 @@ class StopResult:
     # Of `deleted`, the tiered ones whose topic is deleted, and whose segments in the tier this
     # broker is to delete: with the topic's id.
     deleted_with_topic: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
+    # The same of followers: their segments are deleted by the leader, or here if it does not.
+    deleted_by_leader: list[tuple[TopicPartition, bytes]] = field(default_factory=list)

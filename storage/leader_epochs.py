@@ -34,6 +34,7 @@ UNDEFINED_OFFSET: Final = -1
 
 class LeaderEpochCache:
     __slots__ = (
+        "_ahead",
         "_entries",
         "_files",
         "_is_awaited",
@@ -60,6 +61,8 @@ class LeaderEpochCache:
         # Whether recovery relies on the file; else it will read all epochs from the batches.
         self._is_relied_on = bool(self._entries)
         self._is_awaited = False  # see `ask_for_sync`
+        # The list that a restart of the log will need, see `is_on_disk_ahead`.
+        self._ahead: list[tuple[int, int]] | None = None
         self._update_latest()
 
     def moved_to(self, directory: str) -> None:
@@ -74,6 +77,8 @@ class LeaderEpochCache:
     def needs_sync(self) -> bool:
         """Whether `sync` is due: a change is not on disk, and recovery may not find it; or someone
         waits for all to be on disk."""
+        if self._ahead is not None:
+            return self._written is not self._ahead
         if self._is_awaited:
             return not self.is_on_disk
         return self._is_relied_on and self._written is not self._entries
@@ -85,6 +90,14 @@ class LeaderEpochCache:
     def ask_for_sync(self) -> None:
         """Have the next flush force all to disk, also what recovery would find in the batches."""
         self._is_awaited = True
+
+    def is_on_disk_ahead(self, entries: Sequence[tuple[int, int]]) -> bool:
+        """Whether these epochs, ascending, are on disk before the log has them: the log is empty,
+        and `restore` is to follow. If they are not, the next flush forces them there; any other
+        change has a later flush write what is known by then."""
+        if self._ahead != list(entries):
+            self._ahead = list(entries)
+        return self._written is self._ahead and not self._is_unsynced
 
     @property
     def checkpointed_start_offset(self) -> int:
@@ -156,11 +169,10 @@ class LeaderEpochCache:
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget epochs below `start_offset`; the one that covers it now begins there. The file
         must confirm the log start before a checkpoint shows it: `sync` is due."""
-        index = bisect_right(self._entries, start_offset, key=_start_of)
-        if index == 0 or self._entries[0][1] == start_offset:
+        kept = from_start(self._entries, start_offset)
+        if kept == self._entries:
             return
-        covering = (self._entries[index - 1][0], start_offset)
-        self._entries = [covering, *self._entries[index:]]
+        self._entries = kept
         self._is_relied_on = True
         self._changed()
 
@@ -177,10 +189,14 @@ class LeaderEpochCache:
     def restore(self, entries: Sequence[tuple[int, int]]) -> None:
         """Take these epochs, ascending, instead of all that are known."""
         if not entries and not self._entries:
+            self._ahead = None
             return
+        ahead = self._ahead
         self._entries = []
         for epoch, start in entries:
             self._insert(epoch, start)
+        if self._entries == ahead:
+            self._entries = ahead
         self._changed()
 
     def clear(self) -> None:
@@ -193,7 +209,8 @@ class LeaderEpochCache:
         may call, one at a time."""
         self._is_relied_on = True
         self._is_awaited = False
-        entries = self._entries
+        ahead = self._ahead
+        entries = self._entries if ahead is None else ahead
         if self._written is not entries:
             checkpoints.write_epochs(self._files, self._path, entries)
             self._written = entries
@@ -209,6 +226,7 @@ class LeaderEpochCache:
         self._is_relied_on = True
 
     def _changed(self) -> None:
+        self._ahead = None
         self._update_latest()
         if invariants.THOROUGH:
             self._check()
@@ -221,6 +239,14 @@ class LeaderEpochCache:
     def _update_latest(self) -> None:
         last = self._entries[-1] if self._entries else (UNDEFINED_EPOCH, UNDEFINED_OFFSET)
         self.latest_epoch, self.latest_start_offset = last
+
+
+def from_start(entries: Sequence[tuple[int, int]], start_offset: int) -> list[tuple[int, int]]:
+    """The epochs of a log that begins at `start_offset`, where the one that covers it begins."""
+    index = bisect_right(entries, start_offset, key=_start_of)
+    if index == 0:
+        return list(entries)
+    return [(entries[index - 1][0], start_offset), *entries[index:]]
 
 
 def _epoch_of(entry: tuple[int, int]) -> int:

@@ -46,13 +46,28 @@ READING: Final = "reading"
 Place = tuple[int, int]
 
 
-class CutNotNoted(KafkaError):
+class FlushFirst(KafkaError):
+    """A change of the log is refused until its next flush has forced something to disk."""
+
+
+class CutNotNoted(FlushFirst):
     """A truncation is refused until the next flush of the log, which notes it."""
 
     def __init__(self, name: str, offset: int) -> None:
         super().__init__(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"{name} is cut at {offset} once that is noted on disk; it can be tried again",
+        )
+
+
+class EpochsNotOnDisk(FlushFirst):
+    """A restart behind the remote tier is refused until the next flush, which forces its leader
+    epochs to disk."""
+
+    def __init__(self, name: str, offset: int) -> None:
+        super().__init__(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"{name} restarts at {offset} once its epochs are on disk; it can be tried again",
         )
 
 

@@ -24,6 +24,8 @@ from ..protocol import invariants
 from ..protocol.errors import ErrorCode, KafkaError
 from .appendable_log import AppendableLog
 from .descriptors import require_descriptors
+from .leader_epochs import from_start
+from .local_log import EpochsNotOnDisk
 from .log_invariants import broken, check_all, check_offsets
 from .segment import Segment
 
@@ -144,25 +146,33 @@ class TruncatableLog(AppendableLog):
         now_ms: int,
     ) -> None:
         """Drop everything and restart the log at `offset`; the remote tier has the records below
-        it. `epochs` and the `snapshot` of the producers at `offset` are from there.
+        it. `epochs` and the `snapshot` of the producers at `offset` are from there. FlushFirst:
+        nothing has changed, try again after the next flush.
 
         A crash must not leave the log there without epochs: a leader would take the records of the
-        earlier ones for those of another history, so the epochs are forced to disk here: no batch
-        of the log has them, and a flush may come too late. An empty log has no others to lose.
+        earlier ones for those of another history. An empty log has no others to lose: a flush
+        forces them to disk before the restart. Any other log has its own until it restarts: the
+        next flush is to come before anything is appended (`needs_flush_of_epochs`), and after a
+        crash before it, the leader finds the log to be of another history, and it restarts again.
         """
         self.local.require_note(offset)
+        known = from_start(epochs, log_start_offset)
+        if not self.size_bytes and not self.leader_epochs.is_on_disk_ahead(known):
+            raise EpochsNotOnDisk(self.name, offset)
         try:
-            if not self.size_bytes:
-                self.leader_epochs.restore(epochs)
-                self._sync_metadata()
-            self.truncate_fully_and_start_at(offset, now_ms, log_start_offset, epochs)
-            self.leader_epochs.truncate_from_start(log_start_offset)
-            self._sync_metadata()
+            self.truncate_fully_and_start_at(offset, now_ms, log_start_offset, known)
             self.producers.restore(offset, snapshot)
         except OSError as error:
             self.local.fail("rebuilding from the remote tier", error)
+        if not self.leader_epochs.is_on_disk:
+            self.leader_epochs.ask_for_sync()
         if invariants.THOROUGH:
             check_all(self)
+
+    @property
+    def needs_flush_of_epochs(self) -> bool:
+        """Whether nothing is to be appended before the next flush."""
+        return self.leader_epochs.needs_sync
 
     def _sync_metadata(self) -> None:
         """Before the recovery point moves: topic id and leader epochs. Blocks."""

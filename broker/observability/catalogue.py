@@ -171,6 +171,8 @@ _OF_KAFKA = {
         "RemoteLogReaderAvgIdlePercent": "Threads for such reads that are idle, from 0 to 1.",
     },
     "kafka.log.remote:type=RemoteLogManager": {
+        "RemoteLogReaderFetchRateAndTimeMs": "How long reads from the remote tier for consumers "
+        "took, in milliseconds, without their wait for a thread.",
         "RemoteLogManagerTasksAvgIdlePercent": "Threads for copies that are idle, from 0 to 1.",
     },
     "kafka.server:type=DelayedProduceMetrics": {

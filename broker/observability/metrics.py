@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from .catalogue import CATALOGUE
+from .durations import Durations
 from .request_metrics import RequestMetrics, request_metrics
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ GaugeFamily = Callable[[], Iterable[tuple[tuple[str, ...], float]]]
 class BrokerMetrics:
     """All metrics of one broker. Rooms keep their own numbers and register gauges on them."""
 
-    __slots__ = ("_families", "_gauges", "_requests", "before_scrape", "tables", "topic_stats")
+    __slots__ = (
+        "_durations", "_families", "_gauges", "_requests", "before_scrape", "tables", "topic_stats",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         # By topic, objects with the counters of _TOPIC_COUNTERS; set once replicas exist.
@@ -88,6 +91,7 @@ class BrokerMetrics:
         self._requests: list[RequestMetrics] = []
         self._gauges: list[tuple[str, dict[str, str], Gauge]] = []
         self._families: list[tuple[str, tuple[str, ...], GaugeFamily]] = []
+        self._durations: list[tuple[str, Durations]] = []
         self.tables: list[Table] = []
         # Collected from other parts before a scrape; none of it may take long.
         self.before_scrape: list[Callable[[], Awaitable[None]]] = []
@@ -119,6 +123,11 @@ class BrokerMetrics:
         assert name in CATALOGUE, f"{name} is not in the catalogue of metrics"
         self._families.append((name, labels, read))
 
+    def durations(self, name: str, read: Durations) -> None:
+        """Export how often work was done, and how long it took, in milliseconds."""
+        assert name in CATALOGUE, f"{name} is not in the catalogue of metrics"
+        self._durations.append((name, read))
+
     def table(
         self,
         labels: tuple[str, ...],
@@ -147,6 +156,7 @@ class BrokerMetrics:
         """
         yield from self._collect_requests()
         yield from self._collect_gauges()
+        yield from self._collect_durations()
 
     def _collect_requests(self) -> Iterator[Metric]:
         from prometheus_client.core import CounterMetricFamily, Metric
@@ -174,6 +184,18 @@ class BrokerMetrics:
             _add_times(times, name, versions)
         yield from times.values()
         yield from _conversions(by_api)
+
+    def _collect_durations(self) -> Iterator[Metric]:
+        from prometheus_client.core import Metric
+
+        for name, read in self._durations:
+            family = Metric(name, _help(name), "summary")
+            family.add_sample(name + "_count", {}, read.count)
+            family.add_sample(name + "_sum", {}, 1000 * read.total_seconds)
+            found = quantiles(read.samples, QUANTILES) if read.samples else []
+            for quantile, value in zip(QUANTILES, found, strict=False):
+                family.add_sample(name, {"quantile": _shown(quantile)}, 1000 * value)
+            yield family
 
     def _collect_gauges(self) -> Iterator[Metric]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily

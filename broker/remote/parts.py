@@ -49,6 +49,7 @@ class Remote(NamedTuple):
         bytes_of = config.get_int
         self.tasks.copy_quota.limit = bytes_of("remote.log.manager.copy.max.bytes.per.second")
         self.reads.quota.limit = bytes_of("remote.log.manager.fetch.max.bytes.per.second")
+        self.reads.ahead.resize(bytes_of("pybroker.remote.prefetch.max.bytes"))
         self.indexes.resize(bytes_of("remote.log.index.file.cache.total.size.bytes"))
         waiting = replicas.manager.waiting
         waiting.remote_fetch_max_wait_ms = config.get_int("remote.fetch.max.wait.ms")
@@ -138,6 +139,7 @@ def _register_gauges(ground: Ground, replicas: Replicas, remote: Remote) -> None
     tasks = "kafka_log_remote_remotelogmanager_"
     metrics.gauge(pool + "remotelogreadertaskqueuesize", lambda: reads.queue_size)
     metrics.gauge(pool + "remotelogreaderavgidlepercent", lambda: reads.idle_share)
+    metrics.durations(tasks + "remotelogreaderfetchrateandtimems", reads.times)
     metrics.gauge(tasks + "remotelogmanagertasksavgidlepercent", lambda: remote.tasks.idle_share)
 
 

@@ -32,6 +32,7 @@ from ...protocol.topics import TopicPartition
 from ...replication.partition import Partition
 from ...replication.remote import copying, expiry
 from ...replication.remote.copying import Candidate
+from ...replication.remote.expiry import Expiry
 from ...replication.throttle import ReplicationQuota
 from ...replication.types import (
     ZERO_TOPIC_ID,
@@ -53,12 +54,12 @@ from ...storage.remote.segments import (
 )
 from ...storage.remote.storage_manager import (
     IndexType,
-    LogSegmentData,
     RemoteStorageError,
     RemoteStorageManager,
 )
 from ..replicas.applied_replicas import AppliedReplicas
 from .metadata_manager import RemoteLogMetadataManager
+from .segment_copy import SegmentCopy
 from .tier_gauges import TierNumbers
 
 logger = logging.getLogger("pybroker.broker.remote.remote_log_manager")
@@ -68,6 +69,9 @@ ResultT = TypeVar("ResultT")
 _MS = 1000
 NOT_READY_RETRY_SECONDS = 0.1
 NOT_READY_SECONDS = 30
+# How long a follower leaves the segments of a deleted topic to the leader.
+LEADER_SECONDS = 600.0
+LEADER_LOOK_SECONDS = 10.0
 QUOTA_RETRY_SECONDS = 1  # Kafka's quotaTimeout
 
 
@@ -104,28 +108,6 @@ class _Tasks:
     numbers: TierNumbers = field(default_factory=TierNumbers)
 
 
-class _Copy:
-    """The copy of a segment in a thread. Once it is abandoned, it removes at its end what it has
-    stored: by then the next leader may have deleted it as an orphan, with its metadata."""
-
-    __slots__ = ("_data", "_metadata", "_store", "is_abandoned")
-
-    def __init__(
-        self, store: RemoteStorageManager, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
-    ) -> None:
-        self._store = store
-        self._metadata = metadata
-        self._data = data
-        self.is_abandoned = False
-
-    def run(self) -> bytes | None:
-        try:
-            return self._store.copy_log_segment_data(self._metadata, self._data)
-        finally:
-            if self.is_abandoned:
-                self._store.delete_log_segment_data(self._metadata)
-
-
 class RemoteLogManager:
     def __init__(
         self,
@@ -151,6 +133,7 @@ class RemoteLogManager:
         self._tasks: dict[TopicPartition, _Tasks] = {}
         self._being_deleted: set[TopicIdPartition] = set()  # with their topics
         self._being_copied: set[RemoteLogSegmentId] = set()
+        self._abandoned: list[SegmentCopy] = []  # in threads of their own
         self._nursery: trio.Nursery | None = None
         self.on_rebuilt: Callable[[RebuildFromTier, TierState | None], None] = _nobody_waits
 
@@ -228,6 +211,7 @@ class RemoteLogManager:
         stopped = {(role.topic, role.partition) for role in result.stopped} | set(result.deleted)
         gone = []
         with_topic = [TopicIdPartition(id_, *key) for key, id_ in result.deleted_with_topic]
+        by_leader = [TopicIdPartition(id_, *key) for key, id_ in result.deleted_by_leader]
         for key in stopped:
             tasks = self._tasks.get(key)
             if tasks is None:
@@ -237,17 +221,20 @@ class RemoteLogManager:
             if key in result.deleted:
                 del self._tasks[key]
                 # A follower may end beside the deletion that a restart has found noted.
-                if tasks.id not in with_topic and tasks.id not in self._being_deleted:
+                if tasks.id not in {*with_topic, *by_leader, *self._being_deleted}:
                     gone.append(tasks.id)
         if gone:
             self.metadata.on_stopped(gone)
         self._delete_partitions(with_topic)
+        self._delete_partitions(by_leader, LEADER_SECONDS)
 
     def note_deletion(self, key: TopicPartition, topic_id: bytes) -> None:
         """Remember it over a restart."""
         self._deletions.begin(TopicIdPartition(topic_id, *key))
 
-    def _delete_partitions(self, partitions: Iterable[TopicIdPartition]) -> None:
+    def _delete_partitions(
+        self, partitions: Iterable[TopicIdPartition], leader_seconds: float = 0
+    ) -> None:
         """Of deleted topics. A controller may ask twice."""
         more = [partition for partition in partitions if partition not in self._being_deleted]
         if more:
@@ -255,7 +242,7 @@ class RemoteLogManager:
             self._being_deleted.update(more)
             self.metadata.on_leadership([], more)
             for partition in more:
-                self._nursery.start_soon(self._delete_partition, partition)
+                self._nursery.start_soon(self._delete_partition, partition, leader_seconds)
 
     # One task
 
@@ -325,15 +312,14 @@ class RemoteLogManager:
             await trio.sleep(NOT_READY_RETRY_SECONDS)
         if metadata is None:
             raise RemoteStorageError(f"no segment holds offset {offset - 1} of epoch {epoch}")
-        fetch = self.store.fetch_index
-        epochs = await self._in_thread(
-            partial(fetch, metadata, IndexType.LEADER_EPOCH), self._copiers
-        )
-        snapshot = await self._in_thread(
-            partial(fetch, metadata, IndexType.PRODUCER_SNAPSHOT), self._copiers
-        )
-        producers = copying.producers_of(metadata, bytes(snapshot))
-        return TierState(metadata.end_offset + 1, copying.epochs_of(bytes(epochs)), producers)
+        return await self._in_thread(partial(self._state_behind, metadata), self._copiers)
+
+    def _state_behind(self, metadata: RemoteLogSegmentMetadata) -> TierState:
+        """Blocks."""
+        epochs = bytes(self.store.fetch_index(metadata, IndexType.LEADER_EPOCH))
+        snapshot = bytes(self.store.fetch_index(metadata, IndexType.PRODUCER_SNAPSHOT))
+        producers = copying.producers_of(metadata, snapshot)
+        return TierState(metadata.end_offset + 1, copying.epochs_of(epochs), producers)
 
     # Copies
 
@@ -373,14 +359,11 @@ class RemoteLogManager:
         try:
             await self.metadata.add(metadata)
             hosted.stats.remote_copy_requests += 1
-            copy = _Copy(self.store, metadata, data)
+            copy = SegmentCopy(self.store, metadata, data)
             try:
-                custom = await self._in_thread(copy.run, self._copiers)
+                custom = await self._copy_in_thread(copy)
             except RemoteStorageError:
                 await self._remove_failed(metadata)
-                raise
-            except trio.Cancelled:
-                copy.is_abandoned = True
                 raise
             update = self._update_of(metadata, RemoteLogSegmentState.COPY_SEGMENT_FINISHED, custom)
             limit = self._settings.custom_metadata_max_bytes
@@ -393,6 +376,14 @@ class RemoteLogManager:
         hosted.stats.remote_copy_bytes += metadata.segment_size_bytes
         log.update_highest_offset_in_remote_storage(metadata.end_offset)
         logger.info("Copied %s from %d to %d", tasks.id, metadata.start_offset, metadata.end_offset)
+
+    async def _copy_in_thread(self, copy: SegmentCopy) -> bytes | None:
+        try:
+            return await self._in_thread(copy.run, self._copiers)
+        except trio.Cancelled:
+            copy.is_abandoned = True
+            self._abandoned = [one for one in (*self._abandoned, copy) if one.is_under_way]
+            raise
 
     async def _finish(
         self, metadata: RemoteLogSegmentMetadata, update: RemoteLogSegmentMetadataUpdate
@@ -417,7 +408,7 @@ class RemoteLogManager:
     async def _expire(self, tasks: _Tasks, hosted: Partition) -> None:
         clock, wall = self._replicas.clock(), self._replicas.wall
         begun = trio.current_time()
-        found = expiry.look(
+        looking = expiry.look(
             hosted.log,
             tasks.id,
             self.metadata,
@@ -425,6 +416,13 @@ class RemoteLogManager:
             self._wall_ms(),
             by_age=not wall.rests(clock, self._settings.task_interval_ms),
         )
+        while True:
+            try:
+                next(looking)
+            except StopIteration as done:
+                found: Expiry = done.value
+                break
+            await trio.lowlevel.checkpoint()
         tasks.numbers.looked(found, round(_MS * (trio.current_time() - begun)))
         if found.log_start_offset is not None:
             self._move_log_start(hosted, found.log_start_offset)
@@ -447,14 +445,28 @@ class RemoteLogManager:
         await self.metadata.update(self._update_of(metadata, state.DELETE_SEGMENT_FINISHED, custom))
         logger.info("Deleted %s", metadata.segment_id)
 
-    async def _delete_partition(self, partition: TopicIdPartition) -> None:
-        """The topic is deleted: so are its segments. Kafka's brokers try once."""
+    async def _delete_partition(self, partition: TopicIdPartition, leader_seconds: float) -> None:
+        """The topic is deleted: so are its segments. Kafka's brokers try once. A copy that goes on
+        in its thread must not store anything behind that: nothing would know of it any more.
+
+        For `leader_seconds` that is left to the leader. By then the topic may be back with its id
+        (`pybroker tier import`), and its segments stay."""
+        is_mine_from = trio.current_time() + leader_seconds
         while True:
             try:
-                for metadata in self.metadata.segments(partition):
-                    if metadata.state is not RemoteLogSegmentState.DELETE_SEGMENT_FINISHED:
-                        await self._delete(metadata)
-                self.metadata.on_stopped([partition])
+                if any(one.is_under_way and one.is_of(partition) for one in self._abandoned):
+                    raise RemoteLogNotReadyError(f"a copy of {partition} is not over yet")
+                segments = self.metadata.segments(partition)
+                if segments and trio.current_time() < is_mine_from:
+                    await trio.sleep(min(LEADER_LOOK_SECONDS, leader_seconds))
+                    continue
+                if leader_seconds and self._manager.metadata.topic_name(partition.topic_id):
+                    segments = []
+                for metadata in segments:
+                    await self._delete(metadata)
+                known = self._tasks.get(partition.topic_partition)
+                if known is None or known.id != partition:
+                    self.metadata.on_stopped([partition])
                 self._deletions.end(partition)
                 self._being_deleted.discard(partition)
                 return

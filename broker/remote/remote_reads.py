@@ -7,7 +7,8 @@ in a worker thread. A slow object delays its own fetch, which is answered withou
 
 A read whose fetch has been answered meanwhile goes on to its end, and its result is kept for the
 consumer's next fetch of the same offset: so a store that needs longer than the wait is read all the
-same. (Kafka cancels the read and begins anew.)
+same. (Kafka cancels the read and begins anew.) Consumers that read on have the next ranges read
+ahead of them (`prefetcher`).
 
 Mirrors: RemoteLogReader, RemoteStorageThreadPool, RemoteLogManager.findOffsetByTimestamp.
 """
@@ -36,8 +37,11 @@ from ...storage.remote.index_cache import RemoteIndexCache
 from ...storage.remote.metadata_topic import RemoteLogNotReadyError
 from ...storage.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from ...storage.remote.storage_manager import RemoteStorageError, RemoteStorageManager
+from ...storage.transaction_index import AbortedTransaction as IndexedTransaction
+from ..observability.durations import Durations
 from ..replicas.applied_replicas import AppliedReplicas
 from .metadata_manager import RemoteLogMetadataManager
+from .prefetcher import Prefetcher
 
 logger = logging.getLogger("pybroker.broker.remote.remote_reads")
 
@@ -45,6 +49,7 @@ NOT_READY_RETRY_SECONDS = 0.05
 NOT_READY_SECONDS = 30
 # Results that came too late for their fetches.
 MAX_LATE_RESULTS = 16
+MAX_FIRST_OPEN = 10_000
 
 ResultT = TypeVar("ResultT")
 
@@ -67,16 +72,21 @@ class RemoteReads:
         self._indexes = indexes
         self._threads = threads
         self._max_pending = max_pending
+        self.quota = ReplicationQuota(replicas.manager.config.broker_id)
+        self.ahead = Prefetcher(store, indexes, self.quota, replicas.clock, threads=threads)
         self._readers = trio.CapacityLimiter(threads)
         self._in_threads = trio.CapacityLimiter(threads)
         self._late: OrderedDict[tuple[TopicPartition, int], RemoteRecords] = OrderedDict()
-        self.quota = ReplicationQuota(replicas.manager.config.broker_id)
+        # By segment id, see `_first_open_offset`.
+        self._first_open: OrderedDict[bytes, int] = OrderedDict()
+        self.times = Durations()
         self.pending = 0
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            await nursery.start(self.ahead.run)
             task_status.started()
             await trio.sleep_forever()
 
@@ -122,9 +132,12 @@ class RemoteReads:
                 if not wanted.operation.is_waiting:
                     return
                 stats.remote_fetch_requests += 1
-                result = await self._records(wanted)
+                begun = trio.current_time()
+                try:
+                    result = await self._records(wanted)
+                finally:
+                    self.times.record(trio.current_time() - begun)
             stats.remote_fetch_bytes += len(result.records)
-            self.quota.record(len(result.records), self._replicas.clock())
         except KafkaError as error:
             result = error.code
         except RemoteStorageError as error:
@@ -159,23 +172,39 @@ class RemoteReads:
             limit = log.last_stable_offset if wanted.include_aborted else log.high_watermark
             if limit <= found.end_offset:
                 end_offset = limit if end_offset is None else min(limit, end_offset)
-            batches = await self._in_thread(partial(self._batches_of, found, wanted, end_offset))
+            batches = await self._batches(found, wanted, end_offset)
             if batches is not None or wanted.max_bytes <= 0:
                 break
             found = reading.segment_at(log, name, self._metadata, found.end_offset + 1)
         if batches is None or found is None:
             return RemoteRecords(EMPTY_SLICE, [])
+        self.ahead.read(found, batches, partial(self._following, log, name))
         aborted = []
         if wanted.include_aborted:
             aborted = await self._aborted(log, name, found, batches)
         return RemoteRecords(batches.records, aborted)
 
-    def _batches_of(
+    async def _batches(
         self, metadata: RemoteLogSegmentMetadata, wanted: RemoteRead, end_offset: int | None
+    ) -> ReadRange | None:
+        file = RemoteSegmentFile(self._store, metadata, self.ahead.of(metadata))
+        try:
+            return await self._in_thread(
+                partial(self._batches_of, file, metadata, wanted, end_offset)
+            )
+        finally:
+            self.quota.record(file.bytes_read, self._replicas.clock())
+
+    def _batches_of(
+        self,
+        file: RemoteSegmentFile,
+        metadata: RemoteLogSegmentMetadata,
+        wanted: RemoteRead,
+        end_offset: int | None,
     ) -> ReadRange | None:
         """Blocks."""
         return reading.read_batches(
-            RemoteSegmentFile(self._store, metadata),
+            file,
             metadata.segment_size_bytes,
             self._indexes.entry(metadata).lookup_offset(wanted.offset),
             wanted.offset,
@@ -185,23 +214,34 @@ class RemoteReads:
             end_offset=end_offset,
         )
 
+    def _following(
+        self, log: Log, name: TopicIdPartition, segment: RemoteLogSegmentMetadata
+    ) -> RemoteLogSegmentMetadata | None:
+        try:
+            return reading.segment_at(log, name, self._metadata, segment.end_offset + 1)
+        except RemoteLogNotReadyError:
+            return None
+
     async def _aborted(
         self, log: Log, name: TopicIdPartition, first: RemoteLogSegmentMetadata, batches: ReadRange
     ) -> list[AbortedTransaction]:
         """The aborted transactions that overlap the batches; their markers may be far behind."""
-        entry = await self._in_thread(partial(self._indexes.entry, first))
-        upper = entry.upper_bound_offset(batches.records.position, batches.records.size)
-        upper = first.end_offset + 1 if upper is None else upper
-        found = {}
+        upper: int | None = None
+        found: dict[IndexedTransaction, None] = {}
         metadata: RemoteLogSegmentMetadata | None = first
         is_complete = False
         while metadata is not None and not is_complete:
-            entry = await self._in_thread(partial(self._indexes.entry, metadata))
             start = max(batches.first_offset, metadata.start_offset)
             valid = reading.end_of_valid(log, metadata, start)
-            entries, is_complete = entry.aborted(batches.first_offset, upper, valid)
+            end, entries, is_complete = await self._in_thread(
+                partial(self._aborted_in, metadata, batches, upper, valid)
+            )
+            upper = end
             found.update(dict.fromkeys(entries))
+            if not is_complete and valid is None:
+                is_complete = await self._first_open_offset(metadata) >= end
             metadata = reading.segment_at(log, name, self._metadata, metadata.end_offset + 1)
+        assert upper is not None
         for segment in log.segments:
             if is_complete:
                 break
@@ -211,6 +251,34 @@ class RemoteReads:
             AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
             for one in found
         ]
+
+    def _aborted_in(
+        self,
+        metadata: RemoteLogSegmentMetadata,
+        batches: ReadRange,
+        upper: int | None,
+        valid: int | None,
+    ) -> tuple[int, list[IndexedTransaction], bool]:
+        """(where the batches end, of the first segment; its aborted transactions; whether others
+        have none). Blocks."""
+        entry = self._indexes.entry(metadata)
+        if upper is None:
+            upper = entry.upper_bound_offset(batches.records.position, batches.records.size)
+            upper = metadata.end_offset + 1 if upper is None else upper
+        return upper, *entry.aborted(batches.first_offset, upper, valid)
+
+    async def _first_open_offset(self, metadata: RemoteLogSegmentMetadata) -> int:
+        """Where the first transaction begins that is open at the end of a segment: later segments
+        have markers of open ones only. Without them all segments behind a topic's records would be
+        asked, at each fetch, and most topics have no transactions. (Kafka asks them.)"""
+        key = metadata.segment_id.id
+        known = self._first_open.get(key)
+        if known is None:
+            known = await self._in_thread(partial(reading.first_open_offset, self._store, metadata))
+            self._first_open[key] = known
+            if len(self._first_open) > MAX_FIRST_OPEN:
+                self._first_open.popitem(last=False)
+        return known
 
     # Offsets by time
 

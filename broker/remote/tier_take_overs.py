@@ -11,7 +11,6 @@ Mirrors: nothing of Apache Kafka's.
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import Final, Protocol
 
 import trio
@@ -20,8 +19,9 @@ from ...protocol.errors import KafkaError
 from ...protocol.topics import TopicPartition
 from ...replication.remote import copying
 from ...replication.types import TakeOverTier, TierState
+from ...storage.local_log import FlushFirst
 from ...storage.remote.metadata_topic import RemoteLogNotReadyError
-from ...storage.remote.segments import TopicIdPartition
+from ...storage.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from ...storage.remote.storage_manager import (
     IndexType,
     RemoteStorageError,
@@ -32,6 +32,7 @@ from .metadata_manager import RemoteLogMetadataManager
 logger = logging.getLogger("pybroker.broker.remote.tier_take_overs")
 
 NOT_READY_RETRY_SECONDS: Final = 0.05
+FLUSH_RETRY_SECONDS: Final = 0.02
 RETRY_SECONDS: Final = 1.0
 TOLD_EVERY_SECONDS: Final = 60.0
 
@@ -97,22 +98,27 @@ class TierTakeOvers:
         if last is None:
             roles.tier_read(name.topic_partition, None, 0)
             return
-        fetch = partial(self._store.fetch_index, last)
         try:
-            read = trio.to_thread.run_sync
-            checkpoint = await read(fetch, IndexType.LEADER_EPOCH, abandon_on_cancel=True)
-            snapshot = await read(fetch, IndexType.PRODUCER_SNAPSHOT, abandon_on_cancel=True)
+            state = await trio.to_thread.run_sync(self._state_behind, last, abandon_on_cancel=True)
         except RemoteStorageError:
             raise
         except Exception as error:
             logger.exception("A storage manager has failed")
             raise RemoteStorageError(f"{type(error).__name__}: {error}") from error
-        epochs = copying.epochs_of(bytes(checkpoint))
-        producers = copying.producers_of(last, bytes(snapshot))
-        state = TierState(last.end_offset + 1, epochs, producers)
-        start = copying.start_of(segments, last, epochs)
+        start = copying.start_of(segments, last, state.epochs)
         logger.info(
             "%s begins at %d, behind the remote tier, which has its records from %d on",
             name, state.next_offset, start,
         )  # fmt: skip
-        roles.tier_read(name.topic_partition, state, start)
+        while roles.is_awaiting_tier(name.topic_partition):
+            try:
+                roles.tier_read(name.topic_partition, state, start)
+            except FlushFirst:
+                await trio.sleep(FLUSH_RETRY_SECONDS)
+
+    def _state_behind(self, last: RemoteLogSegmentMetadata) -> TierState:
+        """Blocks."""
+        checkpoint = bytes(self._store.fetch_index(last, IndexType.LEADER_EPOCH))
+        snapshot = bytes(self._store.fetch_index(last, IndexType.PRODUCER_SNAPSHOT))
+        producers = copying.producers_of(last, snapshot)
+        return TierState(last.end_offset + 1, copying.epochs_of(checkpoint), producers)

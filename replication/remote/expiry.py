@@ -18,7 +18,7 @@ Mirrors: RemoteLogManager.RLMExpirationTask, RemoteLogRetentionHandler.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Generator, Iterator
 from typing import NamedTuple
 
 from ...storage.log import Log
@@ -32,6 +32,7 @@ from .copying import KnownSegments, first_readable
 from .lineage import Epochs, is_of_this_log, with_records
 
 ORPHAN_AGE_MS = 600_000
+PIECE = 256  # segments at a time; a millisecond
 
 _STARTED = RemoteLogSegmentState.COPY_SEGMENT_STARTED
 _FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
@@ -57,14 +58,22 @@ def look(
     wall_ms: int,
     *,
     by_age: bool,
-) -> Expiry:
-    """Decide for one partition; without `by_age` no record is too old (the clock has jumped)."""
+) -> Generator[None, None, Expiry]:
+    """Decide for one partition; without `by_age` no record is too old (the clock has jumped).
+
+    Other tasks may run at each yield: a partition may have ten thousand segments. What is being
+    copied at the beginning, or later, is left alone.
+    """
     all_segments = known.segments(partition)
+    copying = frozenset(being_copied)
     epochs = with_records(log.leader_epochs.entries)
     look = _Look(log, partition, known, epochs, wall_ms if by_age else None)
+    yield from look.measure()
     expired, seen = [], set()
-    for metadata in look.in_order():
-        if metadata.segment_id in being_copied:
+    for number, metadata in enumerate(look.in_order()):
+        if number % PIECE == 0:
+            yield
+        if metadata.segment_id in copying or metadata.segment_id in being_copied:
             break
         if metadata.state is _DELETED or metadata.segment_id in seen:
             continue
@@ -75,14 +84,17 @@ def look(
         elif is_this_log:
             break
     chosen = {metadata.segment_id for metadata in expired}
+    yield
     orphans = [
         metadata
         for metadata in all_segments
-        if metadata.segment_id not in chosen
-        and metadata.segment_id not in being_copied
+        if metadata.state is not _FINISHED
+        and metadata.segment_id not in chosen
+        and metadata.segment_id not in copying
         and (metadata.state is _DELETING or (by_age and _is_orphan(log, metadata, wall_ms)))
     ]
     chosen |= {metadata.segment_id for metadata in orphans}
+    yield
     entries = log.leader_epochs.entries
     # A log whose epochs do not reach back to its start does not know all of its own.
     is_complete = bool(entries) and entries[0][1] <= log.log_start_offset
@@ -90,10 +102,11 @@ def look(
     unreferenced = [
         metadata
         for metadata in all_segments
-        if metadata.segment_id not in chosen
+        if metadata.segment_leader_epochs[-1][0] < first_epoch
         and metadata.state is not _DELETED
-        and all(epoch < first_epoch for epoch, _ in metadata.segment_leader_epochs)
+        and metadata.segment_id not in chosen
     ]
+    yield
     new_start = max(look.new_start or 0, first_readable(log, partition, known))
     return Expiry(
         new_start if new_start > log.log_start_offset else None,
@@ -126,8 +139,6 @@ class _Look:
         if wall_ms is not None and config.retention_ms >= 0:
             self._old_ms = wall_ms - config.retention_ms
         self._excess = 0
-        if config.retention_bytes >= 0:
-            self._excess = self._size() - config.retention_bytes
         self.new_start: int | None = None
 
     def in_order(self) -> list[RemoteLogSegmentMetadata]:
@@ -137,12 +148,17 @@ class _Look:
             for metadata in self._known.segments(self._partition, epoch)
         ]
 
-    def _size(self) -> int:
-        """Of both tiers: segments that are in both count once."""
+    def measure(self) -> Iterator[None]:
+        """Find what is above the size limit of both tiers: segments that are in both count once."""
         log = self._log
+        limit = log.config.retention_bytes
+        if limit < 0:
+            return
         size = sum(segment.size for segment in log.only_local)
         seen = set()
-        for metadata in self.in_order():
+        for number, metadata in enumerate(self.in_order()):
+            if number % PIECE == 0:
+                yield
             if (
                 metadata.state is _FINISHED
                 and metadata.segment_id not in seen
@@ -150,7 +166,7 @@ class _Look:
             ):
                 seen.add(metadata.segment_id)
                 size += metadata.segment_size_bytes
-        return size
+        self._excess = size - limit
 
     def verdict(self, metadata: RemoteLogSegmentMetadata) -> tuple[bool, bool]:
         """(whether the segment expires, whether it is of this log)."""

@@ -9,22 +9,32 @@ Mirrors: RemoteLogManager.read, lookupTimestamp, findOffsetByTimestamp.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol
 
+from ...protocol.primitives import Buffer
 from ...protocol.records.batch import iter_batch_headers
 from ...storage.batch_scan import SCAN_CHUNK, batch_size_at, scan_headers
 from ...storage.files import CopiedRange, FileSlice
 from ...storage.log import Log
 from ...storage.log_lookup import TimestampOffset
+from ...storage.producer_snapshot import CorruptSnapshot, decode_snapshot
 from ...storage.remote.segments import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
     TopicIdPartition,
 )
-from ...storage.remote.storage_manager import RemoteStorageError, RemoteStorageManager
+from ...storage.remote.storage_manager import (
+    IndexType,
+    RemoteResourceNotFoundError,
+    RemoteStorageError,
+    RemoteStorageManager,
+)
 from ...storage.segment_reader import BatchToSearch
 from .copying import KnownSegments
 from .lineage import is_of_this_log, with_records
+
+NONE_IS_OPEN: Final = 2**63 - 1
 
 
 class FindsSegments(KnownSegments, Protocol):
@@ -75,24 +85,70 @@ def segment_by_time(
     return None
 
 
+def first_open_offset(store: RemoteStorageManager, metadata: RemoteLogSegmentMetadata) -> int:
+    """The first offset of the transactions that are open at the end of a segment, as the snapshot
+    of its producers has them; NONE_IS_OPEN, and 0 if that cannot be read. Blocks."""
+    try:
+        snapshot = bytes(store.fetch_index(metadata, IndexType.PRODUCER_SNAPSHOT))
+        producers = decode_snapshot(snapshot)
+    except (CorruptSnapshot, RemoteResourceNotFoundError):
+        return 0
+    starts = (one.current_txn_first_offset for one in producers)
+    return min((start for start in starts if start >= 0), default=NONE_IS_OPEN)
+
+
+class Ahead(NamedTuple):
+    """Bytes of a segment that are being read ahead of its reader, or are in memory already."""
+
+    start: int
+    end: int
+    wait: Callable[[], Buffer]  # blocks until they are there; raises what their read has raised
+
+
 class RemoteSegmentFile:
-    """A remote segment with the methods of a file that walks over batches need; they block."""
+    """A remote segment with the methods of a file that walks over batches need; they block. Bytes
+    that are read `ahead` come from there, all others from the store."""
 
-    __slots__ = ("_metadata", "_store", "path")
+    __slots__ = ("_ahead", "_metadata", "_store", "bytes_read", "path")
 
-    def __init__(self, store: RemoteStorageManager, metadata: RemoteLogSegmentMetadata) -> None:
+    def __init__(
+        self,
+        store: RemoteStorageManager,
+        metadata: RemoteLogSegmentMetadata,
+        ahead: Sequence[Ahead] = (),
+    ) -> None:
         self._store = store
         self._metadata = metadata
+        self._ahead = ahead
         self.path = f"remote segment {metadata.segment_id}"
+        self.bytes_read = 0  # from the store
+
+    def is_ahead(self, position: int) -> bool:
+        return any(one.start <= position < one.end for one in self._ahead)
 
     def read_at(self, size: int, position: int) -> bytes:
         end = min(position + size, self._metadata.segment_size_bytes)
-        if end <= position:
-            return b""
-        data = bytes(self._store.fetch_log_segment(self._metadata, position, end))
-        if len(data) != end - position:  # against its contract
+        parts: list[Buffer] = []
+        while position < end:
+            found = next((one for one in self._ahead if one.start <= position < one.end), None)
+            if found is not None:
+                until = min(end, found.end)
+                data = memoryview(found.wait())
+                parts.append(data[position - found.start : until - found.start])
+            else:
+                starts = (one.start for one in self._ahead if position < one.start < end)
+                until = min(starts, default=end)
+                parts.append(self.read_range(position, until))
+                self.bytes_read += until - position
+            position = until
+        return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+
+    def read_range(self, start: int, end: int) -> Buffer:
+        """From the store, as it gives them."""
+        data = self._store.fetch_log_segment(self._metadata, start, end)
+        if len(data) != end - start:  # against its contract
             raise RemoteStorageError(
-                f"{self.path} was read from {position} to {position + len(data)}, not to {end}"
+                f"{self.path} was read from {start} to {start + len(data)}, not to {end}"
             )
         return data
 
@@ -118,8 +174,7 @@ def read_batches(
     """Read from the batch that holds `offset`, or the next one, on; the segment has `size` bytes,
     and the batch is at `position` or behind it. None if the segment has nothing more below
     `end_offset`, or no batch fits. Blocks."""
-    chunk = file.read_at(max(max_bytes, SCAN_CHUNK), position)
-    within = _Within(CopiedRange(file.path, chunk, position), file, position, len(chunk))
+    within = _Window(file, max(max_bytes, SCAN_CHUNK))
     batches = scan_headers(within, position, size)
     found = next((one for one in batches if one[1].last_offset >= offset), None)
     if found is None:
@@ -130,9 +185,7 @@ def read_batches(
         return None
     wanted = max(max_bytes, batch_size if min_one_batch else 0)
     end = min(start + wanted, size)
-    held = chunk[start - position : end - position]
-    if len(held) < end - start:
-        held += file.read_at(end - start - len(held), start + len(held))
+    held = within.take(start, end)
     if end_offset is not None:
         held = _below(held, end_offset)
         if not held:
@@ -151,22 +204,35 @@ def _below(held: bytes, end_offset: int) -> bytes:
     return held[:end]
 
 
-class _Within:
-    """The chunk that was read at once; reads outside of it go to the store."""
+class _Window:
+    """A part of the segment at a time, at least so large, since the store takes a while for each.
+    Of bytes that are in memory already a small part is enough for the headers."""
 
-    __slots__ = ("_chunk", "_end", "_file", "_start", "path")
+    __slots__ = ("_chunk", "_file", "_least", "_start", "path")
 
-    def __init__(self, chunk: CopiedRange, file: RemoteSegmentFile, start: int, size: int) -> None:
-        self._chunk = chunk
-        self._file = file
-        self._start = start
-        self._end = start + size
+    def __init__(self, file: RemoteSegmentFile, least_bytes: int) -> None:
         self.path = file.path
+        self._file = file
+        self._least = least_bytes
+        self._chunk = b""
+        self._start = 0
 
     def read_at(self, size: int, position: int) -> bytes:
-        if self._start <= position and position + size <= self._end:
-            return self._chunk.read_at(size, position)
-        return self._file.read_at(size, position)
+        begin = position - self._start
+        if begin < 0 or begin + size > len(self._chunk):
+            least = SCAN_CHUNK if self._file.is_ahead(position) else self._least
+            self._chunk = self._file.read_at(max(size, least), position)
+            self._start, begin = position, 0
+        return self._chunk[begin : begin + size]
+
+    def take(self, start: int, end: int) -> bytes:
+        """The bytes of a range that begins in the part which was read last."""
+        held = self._chunk[start - self._start : end - self._start]
+        if len(held) == end - start:
+            return held
+        if self._file.is_ahead(start):
+            return self._file.read_at(end - start, start)
+        return held + self._file.read_at(end - start - len(held), start + len(held))
 
 
 def search_by_time(

@@ -42,12 +42,39 @@ from .segments import (
 _State = RemoteLogSegmentState
 
 
+class _Listed:
+    """Segments by start offset; a change costs no look at the others."""
+
+    __slots__ = ("_keys", "segments")
+
+    def __init__(self) -> None:
+        self._keys: list[tuple[int, RemoteLogSegmentId]] = []
+        self.segments: list[RemoteLogSegmentMetadata] = []
+
+    def put(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Add it, or take it in the place of its earlier state."""
+        key = metadata.start_offset, metadata.segment_id
+        index = bisect_left(self._keys, key)
+        if self._keys[index : index + 1] == [key]:
+            self.segments[index] = metadata
+        else:
+            self._keys.insert(index, key)
+            self.segments.insert(index, metadata)
+
+    def remove(self, metadata: RemoteLogSegmentMetadata) -> None:
+        key = metadata.start_offset, metadata.segment_id
+        index = bisect_left(self._keys, key)
+        if self._keys[index : index + 1] == [key]:
+            del self._keys[index], self.segments[index]
+
+
 class _Epoch:
     """The segments with records of one leader epoch."""
 
-    __slots__ = ("highest_offset", "mapped", "start_of", "unreferenced")
+    __slots__ = ("highest_offset", "listed", "mapped", "start_of", "unreferenced")
 
     def __init__(self) -> None:
+        self.listed = _Listed()  # those that are mapped and those that are not
         # (first offset of the epoch in it, last one, id) ascending: see the invariants.
         self.mapped: list[tuple[int, int, RemoteLogSegmentId]] = []
         self.start_of: dict[RemoteLogSegmentId, int] = {}  # of each mapped one
@@ -83,10 +110,11 @@ class _Epoch:
 class RemoteLogMetadataCache:
     """Applies the records of one partition, in their order."""
 
-    __slots__ = ("_epochs", "_segments", "is_initialized")
+    __slots__ = ("_epochs", "_listed", "_segments", "is_initialized")
 
     def __init__(self) -> None:
         self._segments: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
+        self._listed = _Listed()
         # An epoch stays when its last segment is gone, with its highest offset.
         self._epochs: dict[int, _Epoch] = {}
         # Set by the reader of the topic once, when it has read what was there at the assignment.
@@ -112,8 +140,10 @@ class RemoteLogMetadataCache:
             self._enter(known.updated(record))
             return None
         if known is not None:  # begun again: perhaps with other epochs
+            self._listed.remove(known)
             for number, _ in known.segment_leader_epochs:
                 self._epochs[number].unreferenced.discard(known.segment_id)
+                self._epochs[number].listed.remove(known)
         self._enter(record)
         return None
 
@@ -129,14 +159,12 @@ class RemoteLogMetadataCache:
 
     def segments(self) -> list[RemoteLogSegmentMetadata]:
         """All of them, by start offset."""
-        return _by_start(self._segments.values())
+        return list(self._listed.segments)
 
     def segments_of_epoch(self, leader_epoch: int) -> list[RemoteLogSegmentMetadata]:
         """All with records of that epoch, unreferenced ones as well, by start offset."""
         epoch = self._epochs.get(leader_epoch)
-        if epoch is None:
-            return []
-        return _by_start(self._segments[one] for one in (*epoch.start_of, *epoch.unreferenced))
+        return [] if epoch is None else list(epoch.listed.segments)
 
     def check(self) -> None:
         """Thorough check of the invariants."""
@@ -150,8 +178,14 @@ class RemoteLogMetadataCache:
                 raise BrokenInvariant(f"epoch {number} maps {epoch.mapped}, {epoch.start_of}")
             if mapped & epoch.unreferenced or not mapped | epoch.unreferenced <= {*self._segments}:
                 raise BrokenInvariant(f"epoch {number}: {mapped}, {epoch.unreferenced}")
+            listed = epoch.listed.segments
+            if listed != _by_start(self._segments[one] for one in mapped | epoch.unreferenced):
+                raise BrokenInvariant(f"epoch {number} lists {listed}")
             if any(self._segments[one].state is not _State.COPY_SEGMENT_FINISHED for one in mapped):
                 raise BrokenInvariant(f"epoch {number} maps a segment that is not finished")
+
+        if self._listed.segments != _by_start(self._segments.values()):
+            raise BrokenInvariant("the list of all segments is another one")
 
     def _enter(self, metadata: RemoteLogSegmentMetadata) -> None:
         segment_id = metadata.segment_id
@@ -166,10 +200,15 @@ class RemoteLogMetadataCache:
                     epoch.finish(start, end, segment_id)
                 case _State.DELETE_SEGMENT_FINISHED:
                     epoch.unreferenced.discard(segment_id)
+                    epoch.listed.remove(metadata)
+                    continue
+            epoch.listed.put(metadata)
         if metadata.state is _State.DELETE_SEGMENT_FINISHED:
             del self._segments[segment_id]
+            self._listed.remove(metadata)
         else:
             self._segments[segment_id] = metadata
+            self._listed.put(metadata)
 
 
 def _by_start(segments: Iterable[RemoteLogSegmentMetadata]) -> list[RemoteLogSegmentMetadata]:

@@ -1,7 +1,7 @@
 """Tiered topics on the S3 server of `moto`, and what goes wrong between a broker and its store.
 
 - SIGKILL before and behind each request of a copy: no acknowledged record is lost, and all that
-  the store has goes with the topic.
+  the store has goes with the topic, or ten minutes later.
 - SIGKILL at the steps of a deletion, by DeleteRecords and with the topic: what is left is read, and
   at the end nothing is left over.
 - A store that answers 503 for a while, or whose answers are lost: copies go on later.
@@ -9,12 +9,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import pytest
+import trio
+from click.testing import CliRunner
 from kazoo.client import KazooClient
 
+from pybroker_kafka.broker.config.loading import load_config
+from pybroker_kafka.broker.server import run_broker
+from pybroker_kafka.cli.main import main
 from pybroker_kafka.local.tier import tier_keys
 from pybroker_kafka.protocol.apis.delete_records import (
     DeleteRecordsPartition,
@@ -22,6 +30,7 @@ from pybroker_kafka.protocol.apis.delete_records import (
     DeleteRecordsTopic,
 )
 from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest
+from pybroker_kafka.replication.remote import expiry
 from tests.support.moto_s3 import BUCKET, MotoS3
 from tests.support.nightly import chosen
 from tests.support.patience import until
@@ -58,19 +67,33 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def tiered(
     store: MotoS3, zookeeper: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BrokerProcess]:
-    keys = tier_keys(f"s3://{BUCKET}/{PREFIX}", 1, {})
-    config = {
-        **keys,
+    process = BrokerProcess(tmp_path_factory.mktemp("tiered"), zookeeper, configs_of(store))
+    process.start()
+    yield process
+    process.kill()
+
+
+def configs_of(store: MotoS3) -> dict[str, str]:
+    return {
+        **tier_keys(f"s3://{BUCKET}/{PREFIX}", 1, {}),
         **{f"rsm.config.{name}": text for name, text in store.configs().items()},
         "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
         "remote.log.manager.task.interval.ms": "50",
         "log.retention.check.interval.ms": "100",
         "log.initial.task.delay.ms": "0",
     }
-    broker = BrokerProcess(tmp_path_factory.mktemp("tiered"), zookeeper, config)
-    broker.start()
-    yield broker
-    broker.kill()
+
+
+def verify(store: MotoS3, bootstrap: str) -> list[dict[str, Any]]:
+    """The findings of `pybroker tier verify`."""
+    command = ["tier", "verify", "--json", "--bootstrap-server", bootstrap]
+    command += ["--tier", f"s3://{BUCKET}/{PREFIX}"]
+    for name, text in store.configs().items():
+        command += ["--tier-config", f"{name}={text}"]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
 
 
 class Kill:
@@ -165,6 +188,41 @@ def test_sigkill_in_each_request_of_a_copy(
         kill.play()
         ledger.count_again()
         ledger.check()
+    ledger.delete()
+    until(lambda: store.objects == [])
+
+
+def test_what_a_killed_copy_has_stored_is_accounted_for(
+    store: MotoS3, tiered: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten minutes later it is gone; until then `tier verify` names it."""
+    ledger = Ledger(tiered)
+    kill = Kill(store, tiered, "PUT", PUTS - 1, behind=True)
+    with suppress(ConnectionError):
+        ledger.fill()
+    kill.play()
+    ledger.count_again()
+    ledger.fill()
+    ledger.check()
+    (orphan,) = verify(store, tiered.bootstrap)
+    assert (orphan["fault"], "COPY_SEGMENT_STARTED" in orphan["text"]) == ("unfinished", True)
+    assert not orphan["text"].endswith(" 0 bytes are stored")
+    tiered.kill()
+    monkeypatch.setattr(expiry, "ORPHAN_AGE_MS", 0)
+    config = load_config(tiered.log_dir.parent / "server.properties")
+
+    async def scenario() -> None:
+        stop = trio.Event()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(run_broker, config, stop=stop))
+            is_clean = partial(until, lambda: not verify(store, tiered.bootstrap))
+            await trio.to_thread.run_sync(is_clean)
+            stop.set()
+
+    trio.run(scenario)
+    tiered.start()
+    ledger.check()
+    assert verify(store, tiered.bootstrap) == []
     ledger.delete()
     until(lambda: store.objects == [])
 

@@ -34,7 +34,7 @@ from pybroker_kafka.replication.purgatory import Operation
 from pybroker_kafka.replication.remote import copying, expiry
 from pybroker_kafka.replication.types import RemoteRead, TopicStats
 from pybroker_kafka.storage.append_info import AppendOrigin
-from pybroker_kafka.storage.local_log import CutNotNoted
+from pybroker_kafka.storage.local_log import FlushFirst
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.remote.deletions import TierDeletions
 from pybroker_kafka.storage.remote.index_cache import RemoteIndexCache
@@ -388,6 +388,8 @@ class World:
                 low = min(source.log_start_offset, state.next_offset)
                 restart = partial(log.restart_behind_tier, state.next_offset, low)
                 _cut(log, partial(restart, state.epochs, state.snapshot, NOW_MS))
+                if log.needs_flush_of_epochs:
+                    log.flush()
         while log.log_end_offset < source.log_end_offset:
             read = source.read(log.log_end_offset, 10_000, upper_bound_offset=source.log_end_offset)
             log.append_as_follower(bytearray(read.records.read()), now_ms=NOW_MS)
@@ -595,7 +597,7 @@ def _commits(marker: Any) -> bool:
 def _cut(log: Log, cut: Callable[[], object]) -> None:
     try:
         cut()
-    except CutNotNoted:
+    except FlushFirst:
         log.flush()
         cut()
 

@@ -4,7 +4,18 @@ which warns of unknown keys."""
 from __future__ import annotations
 
 from ....protocol.features import RELEASES
-from ..keys import AT_LEAST_1, BOOLEAN, INT, LOW, STRING, OneOf, key
+from ..keys import (
+    AT_LEAST_0,
+    AT_LEAST_1,
+    BOOLEAN,
+    CLUSTER_WIDE,
+    INT,
+    LONG,
+    LOW,
+    STRING,
+    OneOf,
+    key,
+)
 
 DEFINITIONS = (
     key(
@@ -53,6 +64,16 @@ DEFINITIONS = (
         LOW,
         doc="Whether to start although keys are set that restrict access in Kafka and have no "
         "effect here, such as alter.config.policy.class.name; a warning then names them.",
+    ),
+    key(
+        "pybroker.remote.prefetch.max.bytes",
+        LONG,
+        "67108864",
+        LOW,
+        valid=AT_LEAST_0,
+        mode=CLUSTER_WIDE,
+        doc="The memory for ranges of remote segments that are read before consumers ask for them, "
+        "of all consumers of this broker together. 0: each fetch reads what it needs.",
     ),
     key(
         "pybroker.features",

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import trio
 
-from pybroker_kafka.broker.remote import remote_log_manager
+from pybroker_kafka.broker.remote.segment_copy import SegmentCopy
 from pybroker_kafka.protocol.errors import KafkaError, ProtocolError
 from pybroker_kafka.replication.remote import copying, expiry, reading
 from pybroker_kafka.storage.log import Log
@@ -84,7 +84,7 @@ def _abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
         found: bytes | None = self._store.copy_log_segment_data(self._metadata, self._data)
         return found
 
-    monkeypatch.setattr(remote_log_manager._Copy, "run", run)
+    monkeypatch.setattr(SegmentCopy, "run", run)
 
 
 def _early(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,8 +117,9 @@ def _late_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments are deleted, and the log start stays."""
     look = expiry.look
 
-    def look_without(*arguments: Any, **options: Any) -> expiry.Expiry:
-        return look(*arguments, **options)._replace(log_start_offset=None)
+    def look_without(*arguments: Any, **options: Any) -> Generator[None, None, expiry.Expiry]:
+        found = yield from look(*arguments, **options)
+        return found._replace(log_start_offset=None)
 
     monkeypatch.setattr(expiry, "look", look_without)
 

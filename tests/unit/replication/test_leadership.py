@@ -164,6 +164,15 @@ def test_the_leader_deletes_a_topic_from_the_tier(tmp_path: Path) -> None:
     cluster.role(leader=2, replicas=REPLICAS)
     result = cluster.manager.leadership.stop_replicas(_stop(-2, delete=True), cluster.now_ms)
     assert not result.deleted_with_topic
+    assert not topics
+    assert result.deleted_by_leader == [(KEY, TOPIC_ID)]
+    assert noted == [(KEY, TOPIC_ID, True)], "the leader may never come back"
+    noted.clear()
+    cluster.role(leader=-1, leader_epoch=1, replicas=REPLICAS)
+    result = cluster.manager.leadership.stop_replicas(_stop(-2, delete=True), cluster.now_ms)
+    assert result.deleted_with_topic == [(KEY, TOPIC_ID)], "there is no leader to do it"
+    noted.clear()
+    topics.clear()
     cluster.role(leader_epoch=5)
     result = cluster.manager.leadership.stop_replicas(_stop(5, delete=True), cluster.now_ms)
     assert not result.deleted_with_topic, "it is moved, perhaps"

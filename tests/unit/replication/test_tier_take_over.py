@@ -12,8 +12,14 @@ from pybroker_kafka.protocol.apis.stop_replica import (
     StopReplicaTopicState,
 )
 from pybroker_kafka.protocol.errors import ErrorCode
-from pybroker_kafka.replication.types import RoleChange, TakeOverTier, TierState
-from pybroker_kafka.storage.local_log import CutNotNoted
+from pybroker_kafka.replication.types import (
+    FlushNeeded,
+    LeadershipResult,
+    RoleChange,
+    TakeOverTier,
+    TierState,
+)
+from pybroker_kafka.storage.local_log import CutNotNoted, EpochsNotOnDisk
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.producer_snapshot import encode_snapshot
@@ -26,6 +32,21 @@ STATE = TierState(60, [(0, 5), (2, 30)], encode_snapshot([]))
 class Tiered(ReplicaCluster):
     def config_for(self, topic: str) -> LogConfig:
         return tiered_config()
+
+
+def tier_read(tiered: Tiered, found: TierState | None, start: int = 0) -> LeadershipResult:
+    """At the second time, behind the flush that it asks for."""
+    manager = tiered.manager
+    read = manager.leadership.tier_read
+    try:
+        return read(KEY, found, start, tiered.now_ms)
+    except EpochsNotOnDisk:
+        log = tiered.partition.log
+        assert manager.effects[-1] == FlushNeeded(*KEY, 0, log)
+        assert log.log_end_offset == 0
+        assert not tiered.partition.is_leader
+        log.flush()
+    return read(KEY, found, start, tiered.now_ms)
 
 
 @pytest.fixture
@@ -44,7 +65,7 @@ def test_a_leader_waits_for_the_tier_and_begins_behind_it(tiered: Tiered) -> Non
     assert not tiered.partition.is_leader
     assert manager.partitions[KEY].check_access(-1, True) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    result = manager.leadership.tier_read(KEY, STATE, 5, tiered.now_ms)
+    result = tier_read(tiered, STATE, 5)
     assert result.became_leader == [RoleChange(TOPIC, 0, ME, 3)]
     log = tiered.partition.log
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (5, 60, 60)
@@ -62,12 +83,23 @@ def test_without_anything_in_the_tier_the_log_begins_at_0(tiered: Tiered) -> Non
 
 
 def test_the_newest_role_counts(tiered: Tiered) -> None:
-    leadership = tiered.manager.leadership
     tiered.role(leader_epoch=3)
     tiered.role(leader_epoch=5)
     assert tiered.role(leader_epoch=4).partition_errors == {KEY: ErrorCode.STALE_CONTROLLER_EPOCH}
     assert len(tiered.manager.effects) == 1
-    assert leadership.tier_read(KEY, STATE, 0, 0).became_leader == [RoleChange(TOPIC, 0, ME, 5)]
+    assert tier_read(tiered, STATE).became_leader == [RoleChange(TOPIC, 0, ME, 5)]
+
+
+def test_a_role_that_goes_while_the_epochs_are_forced_to_disk(tiered: Tiered) -> None:
+    leadership = tiered.manager.leadership
+    tiered.role(leader_epoch=3, replicas=(ME, 2))
+    with pytest.raises(EpochsNotOnDisk):
+        leadership.tier_read(KEY, STATE, 0, 0)
+    assert tiered.role(leader=2, leader_epoch=4, replicas=(ME, 2)).became_follower
+    tiered.partition.log.flush()
+    assert not leadership.tier_read(KEY, STATE, 0, 0).became_leader
+    log = tiered.partition.log
+    assert (log.log_end_offset, log.leader_epochs.entries) == (0, [])
 
 
 def test_a_follower_waits_for_nothing(tiered: Tiered) -> None:
@@ -100,7 +132,7 @@ def test_a_log_that_cannot_restart_yet(tiered: Tiered, monkeypatch: pytest.Monke
         patched.setattr(Log, "restart_behind_tier", refuse)
         with pytest.raises(CutNotNoted):
             leadership.tier_read(KEY, STATE, 0, 0)
-    assert leadership.tier_read(KEY, STATE, 0, 0).became_leader
+    assert tier_read(tiered, STATE).became_leader
 
 
 def test_a_disk_that_fails_when_the_log_restarts(

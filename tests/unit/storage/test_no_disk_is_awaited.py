@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from pybroker_kafka.storage.local_log import CutNotNoted
+from pybroker_kafka.storage.local_log import CutNotNoted, EpochsNotOnDisk
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import LogManager
+from pybroker_kafka.storage.producer_snapshot import encode_snapshot
 from pybroker_kafka.storage.retention import delete_segments_below_start
 from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_checkpoints import checkpoint_log_start_offsets, checkpoint_recovery_points
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
+from tests.unit.storage.tiered import tiered_config
 
+EPOCHS_IN_TIER = [(0, 0), (2, 30)]
 CONFIG = config_of(segment_bytes=300, cleanup_policy="compact")
 
 
@@ -70,9 +73,15 @@ def move(manager: LogManager, log: Log) -> None:
     manager.create_future_log("t", 0, path, CONFIG, 0)
 
 
+def restart_behind_tier(_: LogManager, log: Log) -> None:
+    log.restart_behind_tier(60, 60, EPOCHS_IN_TIER, encode_snapshot([]), 0)
+    assert log.needs_flush_of_epochs
+    assert (log.log_end_offset, log.leader_epochs.entries) == (60, [(2, 60)])
+
+
 @pytest.mark.parametrize(
     "change",
-    [elect, append_and_roll, delete_records, cut, make_anew, move],
+    [elect, append_and_roll, delete_records, cut, make_anew, move, restart_behind_tier],
     ids=lambda c: c.__name__,
 )
 def test_a_change_forces_nothing(tmp_path: Path, change: Callable[[LogManager, Log], None]) -> None:
@@ -168,3 +177,46 @@ def test_a_late_topic_id_is_written_by_the_next_flush(tmp_path: Path) -> None:
     manager.release()
     (log,) = manager_of(tmp_path, files=files, config=CONFIG).logs()
     assert log.topic_id == TOPIC_ID
+
+
+def test_a_log_without_records_restarts_behind_the_tier_once_its_epochs_are_on_disk(
+    tmp_path: Path,
+) -> None:
+    """A crash at any moment leaves either nothing, or the log with its epochs."""
+    files = FaultyFiles()
+    for restarts in range(3):
+        manager = manager_of(tmp_path, files=files, config=tiered_config())
+        log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+        assert (log.log_end_offset, log.leader_epochs.entries) == (0, [])
+        before = files.syncs
+        with pytest.raises(EpochsNotOnDisk):
+            log.restart_behind_tier(60, 5, EPOCHS_IN_TIER, encode_snapshot([]), 0)
+        assert (log.log_end_offset, log.leader_epochs.entries) == (0, [])
+        assert files.syncs == before
+        if restarts:
+            assert manager.due_flushes(0) == [log]
+            log.flush()
+        if restarts < 2:
+            manager.release()
+    before = files.syncs
+    log.restart_behind_tier(60, 5, EPOCHS_IN_TIER, encode_snapshot([]), 0)
+    assert files.syncs == before
+    assert not log.needs_flush_of_epochs
+    assert (log.log_start_offset, log.log_end_offset) == (5, 60)
+    manager.release()
+    (log,) = manager_of(tmp_path, files=files, config=tiered_config()).logs()
+    assert (log.log_end_offset, log.leader_epochs.entries) == (60, [(0, 5), (2, 30)])
+
+
+def test_epochs_of_a_restart_that_never_came_are_replaced(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    manager = manager_of(tmp_path, files=files, config=tiered_config())
+    log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    with pytest.raises(EpochsNotOnDisk):
+        log.restart_behind_tier(60, 0, EPOCHS_IN_TIER, encode_snapshot([]), 0)
+    log.flush()
+    append(log, 3)
+    log.flush()
+    manager.release()
+    (log,) = manager_of(tmp_path, files=files, config=tiered_config()).logs()
+    assert (log.log_end_offset, log.leader_epochs.entries) == (1, [(3, 0)])

@@ -93,6 +93,7 @@ def test_there_are_all_keys_of_kafka_and_our_own() -> None:
         "pybroker.producer.ids.per.partition",
         "pybroker.producer.ids",
         "pybroker.allow.ineffective.security",
+        "pybroker.remote.prefetch.max.bytes",
         "pybroker.features",
         "pybroker.table.warehouse",
         "pybroker.table.catalog",

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
 from pybroker_kafka.broker.remote.remote_reads import RemoteReads
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.replication.purgatory import Operation
+from pybroker_kafka.replication.remote.reading import NONE_IS_OPEN, first_open_offset
 from pybroker_kafka.replication.types import RemoteRead, RemoteRecords, TopicStats
 from pybroker_kafka.storage.files import EMPTY_SLICE, CopiedRange, FileSlice
-from pybroker_kafka.storage.remote.storage_manager import RemoteStorageError
+from pybroker_kafka.storage.producer_entry import ProducerEntry
+from pybroker_kafka.storage.producer_snapshot import encode_snapshot
+from pybroker_kafka.storage.remote.storage_manager import (
+    IndexType,
+    RemoteResourceNotFoundError,
+    RemoteStorageError,
+)
 from tests.support.patience import eventually
 
 RECORDS = RemoteRecords(FileSlice(CopiedRange("x", b"abc", 0), 0, 3, b"abc"), [])
@@ -127,3 +136,27 @@ async def test_a_late_result_is_kept_for_the_next_fetch() -> None:
         reads.read(read_of(0))
         assert [result for _, result in replicas.done] == [RECORDS]
         nursery.cancel_scope.cancel()
+
+
+def snapshot(*open_from: int) -> bytes:
+    """Of a producer without an open transaction, and others with one."""
+    producers = [ProducerEntry(producer_id=number) for number in range(1 + len(open_from))]
+    for one, first in zip(producers[1:], open_from, strict=True):
+        one.current_txn_first_offset = first
+    return encode_snapshot(producers)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [(snapshot(), NONE_IS_OPEN), (snapshot(7, 3), 3), (b"damaged", 0), (None, 0)],
+)
+def test_where_open_transactions_begin(content: bytes | None, expected: int) -> None:
+    def fetch_index(_metadata: object, kind: IndexType) -> bytes:
+        assert kind is IndexType.PRODUCER_SNAPSHOT
+        if content is None:
+            raise RemoteResourceNotFoundError("planned")
+        return content
+
+    store: Any = SimpleNamespace(fetch_index=fetch_index)
+    segment: Any = None
+    assert first_open_offset(store, segment) == expected

@@ -133,6 +133,9 @@ def test_the_life_of_a_tiered_topic(tmp_path: Path) -> None:
         pool = "org_apache_kafka_storage_internals_log_remotestoragethreadpool_"
         assert gauge(metrics_port, pool + "remotelogreadertaskqueuesize") == 0
         until(lambda: gauge(metrics_port, pool + "remotelogreaderavgidlepercent") == 1)
+        times = "kafka_log_remote_remotelogmanager_remotelogreaderfetchrateandtimems"
+        assert gauge(metrics_port, times + "_count") > 0
+        assert gauge(metrics_port, times + '{quantile="0.99"}') > 0
 
     def check(kafka: WireClient) -> None:
         (topic,) = topics

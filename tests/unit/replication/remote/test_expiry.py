@@ -70,7 +70,13 @@ def log_of(directory: Path, **overrides: Any) -> Log:
 
 
 def look(log: Log, tier: Tier) -> expiry.Expiry:
-    return expiry.look(log, NAME, tier, (), 2000, by_age=True)
+    looking = expiry.look(log, NAME, tier, (), 2000, by_age=True)
+    while True:
+        try:
+            next(looking)
+        except StopIteration as done:
+            found: expiry.Expiry = done.value
+            return found
 
 
 def names(segments: Sequence[RemoteLogSegmentMetadata]) -> list[RemoteLogSegmentId]:

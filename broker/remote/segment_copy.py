@@ -1,0 +1,44 @@
+"""The copy of a segment to the remote tier, in a thread that cannot be stopped.
+
+Once it is abandoned, it removes at its end what it has stored: by then the next leader may have
+deleted it as an orphan, with its metadata. The deletion of a partition waits until
+abandoned copies of this process are over.
+
+Mirrors: the part of RLMCopyTask.copyLogSegment that calls the storage manager, which is interrupted
+in Kafka.
+"""
+
+from __future__ import annotations
+
+from ...storage.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
+from ...storage.remote.storage_manager import LogSegmentData, RemoteStorageManager
+
+
+class SegmentCopy:
+    """The copy of a segment in a thread. Once it is abandoned, it removes at its end what it has
+    stored: by then the next leader may have deleted it as an orphan, with its metadata."""
+
+    __slots__ = ("_data", "_metadata", "_store", "is_abandoned", "is_under_way")
+
+    def __init__(
+        self, store: RemoteStorageManager, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
+    ) -> None:
+        self._store = store
+        self._metadata = metadata
+        self._data = data
+        self.is_abandoned = False
+        self.is_under_way = False
+
+    def is_of(self, partition: TopicIdPartition) -> bool:
+        return self._metadata.topic_id_partition == partition
+
+    def run(self) -> bytes | None:
+        self.is_under_way = True
+        try:
+            return self._store.copy_log_segment_data(self._metadata, self._data)
+        finally:
+            try:
+                if self.is_abandoned:
+                    self._store.delete_log_segment_data(self._metadata)
+            finally:
+                self.is_under_way = False
