@@ -104,3 +104,17 @@ def test_what_a_command_does_not_need_is_not_imported() -> None:
     modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert "pybroker_kafka" in modules
     assert not set(LATE) & set(modules)
+
+
+def test_a_zookeeper_is_forked_without_the_code_of_brokers() -> None:
+    script = (
+        "import sys; from pybroker_kafka.local.supervisor import Supervisor\n"
+        "from pybroker_kafka.local.cluster_start import import_zookeeper_code\n"
+        "import_zookeeper_code(); print(*sys.modules)"
+    )
+    command = [sys.executable, "-P", "-c", script]
+    modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "pybroker_kafka.broker.zookeeper.server" in modules
+    rooms = ("broker.handlers", "broker.network", "broker.server", "coordinator", "replication")
+    ours = tuple(f"pybroker_kafka.{room}" for room in rooms)
+    assert not [name for name in modules if name.startswith(ours)]
