@@ -6,9 +6,11 @@ a ClusterError, and the caller ends the others.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from .cluster_spec import HOST, ClusterSpec
 from .cluster_state import ClusterError, ClusterState
@@ -37,7 +39,6 @@ class ClusterStart:
 
     def start_all(self, execute: Execute) -> None:
         """Start the cluster; commands meanwhile are for `execute`."""
-        import_broker_code()
         prepare_for_forks()
         spec = self._spec
         if spec.security is not None:
@@ -47,6 +48,7 @@ class ClusterStart:
         else:
             self.prepare_certificates()
             self._state.zookeeper_connect = spec.zookeeper_connect
+        import_broker_code()
         if self._orders.is_stopping:
             return
         self._close_old_sessions()
@@ -87,6 +89,7 @@ class ClusterStart:
         """Start the ZooKeepers of the spec, and wait until they have a leader."""
         spec = self._spec
         prepare_directories(spec.data_dir, spec.zookeeper_count)
+        import_zookeeper_code()
         if spec.zookeeper_count > 1:
             from ..broker.zookeeper import member_server  # noqa: F401, once for all members
 
@@ -96,7 +99,9 @@ class ClusterStart:
             self._nodes.fork("zookeeper", number, port, directory)
             for number, port, directory in spec.zookeepers()
         ]
-        self.prepare_certificates()  # while they start
+        # While they start; they are forked without the broker's code, which is most of the memory.
+        import_broker_code()
+        self.prepare_certificates()
         self._nodes.await_ready(started, execute)
         addresses = [(HOST, child.state.port) for child in started]
         self._state.zookeeper_connect = ",".join(f"{host}:{port}" for host, port in addresses)
@@ -138,16 +143,27 @@ class ClusterStart:
             self._nodes.await_ready([process], execute)
 
 
+@functools.cache
+def import_zookeeper_code() -> None:
+    """Pay for the imports once, before forking."""
+    with _kept_objects():
+        from ..broker.zookeeper import server  # noqa: F401
+        from . import node_process  # noqa: F401
+
+
+@functools.cache
 def import_broker_code() -> None:
-    """Pay for the imports once, before forking.
+    """Pay for the imports once, before forking."""
+    import_zookeeper_code()
+    with _kept_objects():
+        from ..broker import server  # noqa: F401
 
-    Their objects live for ever. The collector is disabled meanwhile: it would scan all of them
-    again and again, and later its marks would keep pages from being shared.
-    """
+
+@contextlib.contextmanager
+def _kept_objects() -> Iterator[None]:
+    """Objects made in the block live for ever. The collector is disabled meanwhile: it would scan
+    all of them again and again, and later its marks would keep pages from being shared."""
     gc.disable()
-    from ..broker import server  # noqa: F401
-    from ..broker.zookeeper import server as zookeeper_server  # noqa: F401
-    from . import node_process  # noqa: F401
-
+    yield
     gc.freeze()
     gc.enable()

@@ -114,9 +114,9 @@ def test_public_names_are_there_and_described() -> None:
     assert pybroker_kafka.__version__ == metadata.version("pybroker-kafka")
 
 
-def imported_with(*modules: str) -> set[str]:
-    """All modules of a process that has imported these."""
-    script = f"import sys, {', '.join(modules)}; print(*sys.modules)"
+def imported_with(*modules: str, then: str = "") -> set[str]:
+    """All modules of a process that has imported these, and then ran a line."""
+    script = f"import sys, {', '.join(modules)}; {then or 'pass'}; print(*sys.modules)"
     command = [sys.executable, "-P", "-c", script]
     return {*subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()}
 
@@ -134,3 +134,14 @@ def test_what_a_zookeeper_does_not_need_is_not_imported() -> None:
     )
     assert "pybroker_kafka.zookeeper.quorum.member" in modules
     assert not set(NOT_OF_A_ZOOKEEPER) & modules
+
+
+def test_a_zookeeper_is_forked_without_the_code_of_brokers() -> None:
+    modules = imported_with(
+        *("pybroker_kafka.local.supervisor", "pybroker_kafka.local.cluster_start"),
+        then="pybroker_kafka.local.cluster_start.import_zookeeper_code()",
+    )
+    assert "pybroker_kafka.broker.zookeeper.server" in modules
+    rooms = ("broker.handlers", "broker.network", "broker.server", "coordinator", "replication")
+    ours = tuple(f"pybroker_kafka.{room}" for room in rooms)
+    assert not [name for name in modules if name.startswith(ours)]
