@@ -188,6 +188,7 @@ class Cluster(ABC):
 class PyBroker(Cluster):
     name = "pybroker"
     extra: Mapping[str, str] = {}
+    options: Sequence[str] = ()
 
     @property
     def _data(self) -> Path:
@@ -196,7 +197,7 @@ class PyBroker(Cluster):
     def launch(self) -> None:
         command = [*PYBROKER, "start", "--brokers", str(self.count)]
         command += ["--port", str(self.addresses[0][1]), "--data-dir", str(self._data)]
-        command += ["--zookeeper-port", str(self.zookeeper_port)]
+        command += ["--zookeeper-port", str(self.zookeeper_port), *self.options]
         for key, value in (self.settings() | dict(self.extra)).items():
             command += ["--config", f"{key}={value}"]
         # What an earlier start of the same directory left is not the state of this one.

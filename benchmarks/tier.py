@@ -155,6 +155,7 @@ def measure(asked: argparse.Namespace, directory: Path, url: str, configs: dict[
     cluster.start()
     try:
         topic, records = fill(cluster, asked.megabytes, asked.segment_megabytes)
+        bulk.consume(cluster, topic, records)  # the indexes of all segments are cached from here on
         rates: dict[str, list[float]] = {"obstore alone": [], "prefetched": [], "each fetch": []}
         costs: dict[str, list[float]] = {"prefetched": [], "each fetch": []}
         for _ in range(asked.rounds):
