@@ -16,7 +16,6 @@ first. The figures, by the number of segments:
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import shutil
 import statistics
@@ -27,8 +26,6 @@ from pathlib import Path
 from struct import Struct
 from types import SimpleNamespace
 from typing import Any, cast
-
-from kazoo.client import KazooClient
 
 from benchmarks.brokers import PyBroker, free_ports
 from benchmarks.machine import memory
@@ -163,17 +160,6 @@ def describe(cluster: Measured, count: int) -> Topic:
     return topic
 
 
-def raise_epoch(cluster: Measured, topic: str) -> None:
-    """As after an election: a leader of the first epoch looks for no tier."""
-    client = KazooClient(f"127.0.0.1:{cluster.zookeeper_port}")
-    client.start(timeout=60)
-    path = f"/brokers/topics/{topic}/partitions/0/state"
-    state = json.loads(client.get(path)[0])
-    client.set(path, json.dumps({**state, "leader_epoch": 1}).encode())
-    client.stop()
-    client.close()
-
-
 def in_memory_us(count: int) -> float:
     """The median of look-ups by time among so many segments."""
     partition = TopicIdPartition(bytes(16), "t", 0)
@@ -199,7 +185,6 @@ def measure(directory: Path, count: int) -> str:
     cluster.start()
     try:
         topic = describe(cluster, count)
-        raise_epoch(cluster, topic.name)
         (data,) = cluster.data_directories
         cluster.stop()
         shutil.rmtree(data / f"{topic.name}-0")

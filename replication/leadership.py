@@ -250,7 +250,7 @@ class Leadership:
         return (
             self._hosted.has_tier
             and state.leader == self._hosted.config.broker_id
-            and state.leader_epoch > 0
+            and (state.leader_epoch > 0 or not state.is_new)
             and log.has_remote_tier
             and log.log_end_offset == 0
             and not log.leader_epochs.entries

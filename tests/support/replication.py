@@ -171,6 +171,7 @@ class ReplicaCluster:
         topic_id: bytes = TOPIC_ID,
         controller_epoch: int | None = None,
         broker_epoch: int = -1,
+        is_new: bool = False,
     ) -> LeadershipResult:
         """LeaderAndIsr for one partition."""
         return self.manager.leadership.become_leader_or_follower(
@@ -189,6 +190,7 @@ class ReplicaCluster:
                                 leader_epoch=leader_epoch,
                                 isr=list(replicas if isr is None else isr),
                                 replicas=list(replicas),
+                                is_new=is_new,
                                 partition_epoch=(
                                     leader_epoch if partition_epoch is None else partition_epoch
                                 ),

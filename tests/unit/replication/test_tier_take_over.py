@@ -151,8 +151,16 @@ def test_a_disk_that_fails_when_the_log_restarts(
     assert KEY in tiered.manager.hosted.offline
 
 
+def test_a_leader_of_the_first_epoch_whose_disk_is_lost_waits_too(tiered: Tiered) -> None:
+    """After a clean stop of the last broker and its start nobody raises the epoch."""
+    result = tiered.role(leader_epoch=0, is_new=False)
+    assert not result.became_leader
+    assert tier_read(tiered, TierState(60, [(0, 0)], encode_snapshot([]))).became_leader
+    assert tiered.partition.log.log_end_offset == 60
+
+
 def test_leaders_that_wait_for_nothing(tiered: Tiered) -> None:
-    assert tiered.role(leader_epoch=0).became_leader  # nobody has led the partition before
+    assert tiered.role(leader_epoch=0, is_new=True).became_leader  # the partition is new
     tiered.role(leader_epoch=1, topic="u")
     assert len(tiered.manager.effects) == 1
     tiered.manager.hosted.has_tier = False
