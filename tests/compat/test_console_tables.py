@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from pybroker_kafka.testing import KafkaCluster
 from tests.support.browser import browser_page, chromium, console_process
+
+pytestmark = pytest.mark.nightly
 
 SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
 WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
