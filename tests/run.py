@@ -67,6 +67,7 @@ ABUSE_BY_HAND = [
 ]
 # Clients that begin something and leave it there: nothing much is done meanwhile.
 ABUSE_THAT_WAITS = ["tests/abuse/test_half_open.py", "tests/abuse/test_tls_abuse.py"]
+MUTATIONS = [f"tests/abuse/test_{kind}mutations.py" for kind in ("", "sasl_", "tls_")]
 SPARK_FILES = [f"tests/compat/test_spark_{name}.py" for name in ("sources", "random", "kills")]
 # Every pipeline while machines of Spark's and brokers die: `make spark-cluster`.
 SPARK_CLUSTER = "tests/compat/test_spark_cluster.py"
@@ -209,7 +210,7 @@ def stages() -> list[Stage]:
         Stage(
             "property tests",
             "test",
-            [*SOURCES, SOME_EXAMPLES, *pytest, "tests/properties"],
+            [*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, "tests/properties"],
             lane=1,
         ),
         Stage("compiled request path", "test", COMPILE, lane=2),
@@ -247,9 +248,9 @@ def stages() -> list[Stage]:
             "abuse",
             "test",
             [
-                *[*SOURCES, "ABUSE_P99_MS=100", FEWER_MUTATIONS, *pytest],
+                *[*SOURCES, "ABUSE_P99_MS=100", *pytest],
                 *[*IN_EVERY_RUN, "tests/abuse", *ABUSE_BY_HAND],
-                *[f"--ignore={file}" for file in ABUSE_THAT_WAITS],
+                *[f"--ignore={file}" for file in [*ABUSE_THAT_WAITS, *MUTATIONS]],
             ],
         ),
         Stage(
@@ -265,6 +266,12 @@ def stages() -> list[Stage]:
             lane=1,
         ),
         Stage("the installed wheel", "test", [*pytest, *IN_EVERY_RUN, "tests/package"], lane=1),
+        Stage(
+            "mutated requests",
+            "test",
+            [*SOURCES, "ABUSE_P99_MS=100", FEWER_MUTATIONS, *pytest, *MUTATIONS],
+            lane=2,
+        ),
         Stage(
             "abuse that waits",
             "test",

@@ -339,6 +339,7 @@ def test_both_sinks_write_the_same(spark: Any, topics: Topics) -> None:
     assert len(found[-1]) == COUNT - COUNT // 10
 
 
+@pytest.mark.nightly
 def test_a_stream_is_written(spark: Any, topics: Topics, tmp_path: Path) -> None:
     """From one topic to another, without a jar, stopped and started again in between."""
     target = new_topic(topics.servers)

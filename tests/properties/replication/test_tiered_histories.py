@@ -23,6 +23,7 @@ from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.remote.index_cache import SegmentIndexes
 from pybroker_kafka.storage.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from pybroker_kafka.storage.remote.storage_manager import RemoteStorageError
+from tests.support.nightly import chosen
 from tests.support.tiered_world import NAME, Tasks, World, history
 
 FIRST_SEED = int(os.environ.get("TIER_FIRST_SEED", "0"))
@@ -191,7 +192,7 @@ PLANTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("plant", PLANTED)
+@pytest.mark.parametrize("plant", chosen(PLANTED, PLANTED[:2]))
 def test_planted_faults_are_found(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
