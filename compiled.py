@@ -108,6 +108,7 @@ REQUEST_PATH: Final = Unit(
         "client.producer.partitioners",
         "client.producer.placement",
         "client.producer.producer",
+        "coordinator.append_errors",
         "coordinator.group.changing_group",
         "coordinator.group.commit_plan",
         "coordinator.group.commits",

@@ -25,6 +25,7 @@ from ...protocol.apis.join_group import JoinGroupResponse
 from ...protocol.apis.sync_group import SyncGroupResponse
 from ...protocol.errors import ErrorCode
 from ...protocol.invariants import BrokenInvariant
+from ..append_errors import STORE_ERRORS
 from .core import AppendCompletion, Core
 from .group import Group, InitialDelay
 from .members import JoinTicket, Member
@@ -42,15 +43,8 @@ _FIRST_NULL_PROTOCOL_NAME_VERSION: Final = 7
 
 # The error that a client gets for a failed append of group metadata.
 _STORE_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    **STORE_ERRORS,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
 

@@ -16,6 +16,7 @@ from ...protocol.invariants import BrokenInvariant
 from ...protocol.records.builder import build_batch
 from ...protocol.records.record import SimpleRecord
 from ...protocol.wall_clock import WallClock
+from ..append_errors import IN_THE_LOG, store_error
 from .answers import Answer
 from .config import ShareCoordinatorConfig
 from .effects import Append, Effect, Reply
@@ -24,23 +25,6 @@ from .records import record
 from .state import Change, Entry, Key, State, replayed
 
 MAX_BATCH_BYTES: Final = 16_384
-
-_STORE_ERRORS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-# With these the batch is in the log, and its changes stand.
-_IN_THE_LOG: Final = (
-    ErrorCode.NONE,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-)
 
 
 class _Made(NamedTuple):
@@ -146,12 +130,12 @@ class ShareWriter:
         owner = sent.owner
         if owner.last_append_id == append_id:
             owner.last_append_id = None
-        if error not in _IN_THE_LOG:
+        if error not in IN_THE_LOG:
             for made in reversed(sent.made):
                 self._undo(owner, made)
         elif error is ErrorCode.NONE:
             _note_offsets(owner, sent.made, base_offset)
-        answer_error = _STORE_ERRORS.get(error, error)
+        answer_error = store_error(error)
         if error is ErrorCode.NONE and owner.is_over:
             answer_error = ErrorCode.NOT_COORDINATOR
         for answer, keys in sent.answers:

@@ -13,7 +13,7 @@ Mirrors Kafka's TransactionStateManager (state, appendTransactionToLog).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -22,6 +22,7 @@ from ...protocol.records.builder import build_batch
 from ...protocol.records.record import SimpleRecord
 from ...protocol.topics import TopicPartition
 from ...protocol.wall_clock import WallClock
+from ..append_errors import store_error
 from ..group.placement import partition_for_key
 from .loader import PartitionLoad
 from .metadata import TransactionMetadata, Transition
@@ -132,17 +133,6 @@ Effect = Reply | Append | SendMarkers | AllocateProducerId
 
 # Called with (error, now_ms) when an append ends.
 AppendCompletion = Callable[[ErrorCode, int], None]
-
-_APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
 
 
 class OwnedPartition:
@@ -287,7 +277,7 @@ class Core:
             raise BrokenInvariant(f"{metadata} is to log {transition}")
 
         def completion(log_error: ErrorCode, now_ms: int) -> None:
-            error = _APPEND_ERRORS.get(log_error, log_error)
+            error = store_error(log_error)
             if not self.is_current(found):
                 if error is ErrorCode.NONE:
                     error = self._error_of_lost(found.owner.partition)
@@ -329,7 +319,7 @@ class Core:
             return
 
         def completion(log_error: ErrorCode, _now_ms: int) -> None:
-            error = _APPEND_ERRORS.get(log_error, log_error)
+            error = store_error(log_error)
             if error is ErrorCode.NONE and not self.is_current(found):
                 error = self._error_of_lost(found.owner.partition)
             done(error or answer)

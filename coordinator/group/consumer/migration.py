@@ -27,6 +27,7 @@ from ....protocol.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 from ....protocol.records.record import SimpleRecord
+from ...append_errors import IN_THE_LOG, store_error
 from ..core import Core
 from ..group import CONSUMER_PROTOCOL_TYPE, Group
 from ..members import Member as ClassicMember
@@ -51,7 +52,7 @@ from .records import record
 from .requests import Refused
 from .sessions import Sessions
 from .topics import TopicImage
-from .writing import IN_THE_LOG, Edit, store_error
+from .writing import Edit
 
 logger = logging.getLogger("pybroker.coordinator.group.consumer")
 

@@ -10,9 +10,10 @@ Mirrors CoordinatorRuntime's handling of a write, for which Kafka has snapshots 
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ....protocol.errors import ErrorCode
+from ...append_errors import IN_THE_LOG, store_error
 from ..changing_group import ChangingGroup
 from ..core import Core, Effect
 from ..group import Group
@@ -25,31 +26,6 @@ from .sessions import Sessions
 logger = logging.getLogger("pybroker.coordinator.group.consumer")
 
 GroupT = TypeVar("GroupT", bound=ChangingGroup)
-
-# The error that a member gets for a failed append.
-_STORE_ERRORS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-# With these the batch is in the log, and its changes stand.
-IN_THE_LOG: Final = (
-    ErrorCode.NONE,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-)
-
-
-def store_error(error: ErrorCode) -> ErrorCode:
-    """The client's view of an append error."""
-    return _STORE_ERRORS.get(error, error)
-
 
 # The response of an error, for a request that waits; None: that of the group's own heartbeats.
 Failed = Callable[[ErrorCode], Any]
