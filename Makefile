@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark; CONSOLE=1: its console stays open"
 	@echo "make unit    4100 unit tests of the cores, without Spark (seconds)"
-	@echo "make test    format, lint, types, layers, words and all tests, each stage timed; FEATURES=3.9: with no feature of Kafka 4"
+	@echo "make test    format, lint, types, layers and all tests, each stage timed; FEATURES=3.9: with no feature of Kafka 4"
 	@echo "make nightly  all that make test leaves out to stay short: cases like one that it has, and the groups below (2 hours)"
 	@echo "make test-compiled  what make test runs from the sources alone, with the compiled way of a request: units, abuse, seeds (5 minutes)"
 	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has the quick ones (needs Java, Maven)"

@@ -167,7 +167,7 @@ KEEP_FAILED = ["-o", "tmp_path_retention_policy=failed", "-o", "tmp_path_retenti
 
 BY_DEFAULT = ("lint", "test")
 # What `make test` leaves out, each once, but for Spark's cluster (20 minutes).
-IN_THE_NIGHT = ("compiled", "nightly", "properties", "mixed", "faults", "abuse", "posix")
+IN_THE_NIGHT = ("words", "compiled", "nightly", "properties", "mixed", "faults", "abuse", "posix")
 MAX_WAITED_TOLD = 20
 
 
@@ -207,14 +207,14 @@ def stages() -> list[Stage]:
             ],
             lane=1,
         ),
+        Stage("compiled request path", "test", COMPILE, lane=2),
+        Stage("simulation", "test", [*SOURCES, *pytest, *IN_EVERY_RUN, "tests/simulation"], lane=3),
         Stage(
             "property tests",
             "test",
             [*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, "tests/properties"],
-            lane=1,
+            lane=3,
         ),
-        Stage("compiled request path", "test", COMPILE, lane=2),
-        Stage("simulation", "test", [*SOURCES, *pytest, *IN_EVERY_RUN, "tests/simulation"], lane=3),
         Stage(
             "real clients",
             "test",
@@ -230,7 +230,7 @@ def stages() -> list[Stage]:
             lane=1,
         ),
         Stage("mixed clusters", "test", [*pytest, *MIXED_IN_EVERY_RUN], lane=1),
-        Stage("words", "lint", [python, "-m", "tests.words.check"], lane=1),
+        Stage("words", "words", [python, "-m", "tests.words.check"], lane=1),
         Stage(
             "compiled and not",
             "test",
@@ -259,12 +259,6 @@ def stages() -> list[Stage]:
             [*ALL_COMPILED, python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN],
             lane=1,
         ),
-        Stage(
-            "records, interpreted",
-            "test",
-            [*FEWER_EXAMPLES, "PYBROKER_COMPILED=0", *pytest, *RECORDS],
-            lane=1,
-        ),
         Stage("the installed wheel", "test", [*pytest, *IN_EVERY_RUN, "tests/package"], lane=1),
         Stage(
             "mutated requests",
@@ -276,6 +270,12 @@ def stages() -> list[Stage]:
             "abuse that waits",
             "test",
             ["env", "ABUSE_P99_MS=100", *pytest, *ABUSE_THAT_WAITS, *ABUSE_BY_HAND],
+            lane=2,
+        ),
+        Stage(
+            "records, interpreted",
+            "test",
+            [*FEWER_EXAMPLES, "PYBROKER_COMPILED=0", *pytest, *RECORDS],
             lane=2,
         ),
         Stage(
@@ -403,7 +403,7 @@ def groups_of(asked: str | None) -> tuple[str, ...]:
     """The groups of stages that a command runs."""
     if asked is None:
         return BY_DEFAULT
-    return IN_THE_NIGHT if asked == "nightly" else (asked,)
+    return {"nightly": IN_THE_NIGHT, "lint": ("lint", "words")}.get(asked, (asked,))
 
 
 def main() -> int:

@@ -216,6 +216,7 @@ def test_the_next_one_removes_what_a_killed_ephemeral_cluster_left(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.nightly
 def test_an_ephemeral_cluster_that_cannot_start_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,6 +316,7 @@ def test_server_properties_of_another_broker_are_refused(tmp_path: Path) -> None
         assert (missing.returncode, "cannot read" in missing.stderr) == (2, True)
 
 
+@pytest.mark.nightly
 def test_a_broker_that_starts_heeds_ctrl_c(tmp_path: Path) -> None:
     """It waits for a ZooKeeper that never answers, for as long as it may."""
     with socket.socket() as silent:
@@ -389,6 +391,7 @@ def test_a_node_is_killed_and_comes_back(data_dir: Path) -> None:
     assert "the nodes are: zookeeper, 1, 2, 3" in fail("stop", "7", *where)
 
 
+@pytest.mark.nightly
 def test_nodes_are_commanded_while_one_restarts(data_dir: Path) -> None:
     """It waits for ZooKeeper, which is paused."""
     supervisor = psutil.Process(cluster_state.load(data_dir).supervisor_pid)

@@ -155,6 +155,7 @@ def test_ctrl_c_ends_producing_with_a_count(shared_broker: BrokerProcess, topic:
         assert (producer.wait(TIMEOUT_SECONDS), said) == (0, f"wrote 2 records to {topic}\n")
 
 
+@pytest.mark.nightly
 def test_single_keyless_records_spread(shared_broker: BrokerProcess, topic: str) -> None:
     succeed(shared_broker, "topics", "create", topic, "-p", "50")
     for number in range(4):

@@ -322,6 +322,7 @@ def test_what_became_of_transactions_is_shown(seen: Seen) -> None:
     payer.abort_transaction()
 
 
+@pytest.mark.nightly
 def test_a_group_is_put_elsewhere(seen: Seen) -> None:
     from playwright.sync_api import expect
 
@@ -389,6 +390,7 @@ def test_transactions_are_shown_and_what_hangs_is_aborted(seen: Seen) -> None:
     expect(page.locator("main tbody")).to_contain_text("nothing is open")
 
 
+@pytest.mark.nightly
 def test_what_a_cluster_without_security_refuses_is_said_in_a_line(seen: Seen) -> None:
     from playwright.sync_api import expect
 
@@ -431,6 +433,7 @@ def test_all_pages_can_be_read_by_everybody(seen: Seen) -> None:
     seen.page.set_viewport_size({"width": 1400, "height": 900})
 
 
+@pytest.mark.nightly
 def test_the_keyboard_is_enough(seen: Seen) -> None:
     from playwright.sync_api import expect
 
@@ -510,6 +513,7 @@ def test_tables_are_sorted_by_their_heads(seen: Seen) -> None:
     expect(folded.get_by_text("__consumer_offsets")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_plots_tell_values_under_the_pointer(seen: Seen) -> None:
     from playwright.sync_api import expect
 
@@ -525,6 +529,7 @@ def test_plots_tell_values_under_the_pointer(seen: Seen) -> None:
     expect(values).to_be_hidden()
 
 
+@pytest.mark.nightly
 def test_clients_are_listed_with_their_software(seen: Seen) -> None:
     from playwright.sync_api import expect
 
@@ -542,6 +547,7 @@ def test_clients_are_listed_with_their_software(seen: Seen) -> None:
     reader.close()
 
 
+@pytest.mark.nightly
 def test_a_search_goes_on_until_all_is_looked_at(seen: Seen) -> None:
     """74 of 3000 records match, most of them far from the end where the search begins."""
     from playwright.sync_api import expect

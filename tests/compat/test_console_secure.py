@@ -52,6 +52,7 @@ def section(page: Page, title: str) -> Locator:
     return page.locator("section", has=page.get_by_role("heading", name=title))
 
 
+@pytest.mark.nightly
 def test_acls_are_added_found_and_removed(admin: Page) -> None:
     from playwright.sync_api import expect
 
@@ -95,6 +96,7 @@ def test_users_and_quotas_are_set_and_removed(admin: Page) -> None:
     expect(quotas.locator("tbody")).to_contain_text("there are none")
 
 
+@pytest.mark.nightly
 def test_tokens_are_made_renewed_and_ended(admin: Page) -> None:
     from playwright.sync_api import expect
 
@@ -110,6 +112,7 @@ def test_tokens_are_made_renewed_and_ended(admin: Page) -> None:
     expect(tokens.locator("tbody")).to_contain_text("there are none")
 
 
+@pytest.mark.nightly
 def test_every_button_was_pressed(admin: Page, request: pytest.FixtureRequest) -> None:
     skip_unless_whole(request)
     press_what_only_copies(admin)

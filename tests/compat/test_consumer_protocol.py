@@ -325,6 +325,7 @@ def test_a_group_rolls_from_protocol_to_protocol(broker: BrokerProcess, kafka: W
             one.leave()
 
 
+@pytest.mark.nightly
 def test_commands_for_such_a_group(broker: BrokerProcess, kafka: WireClient) -> None:
     run = Commands(broker.bootstrap)
     topic, group = kafka.create_topic(2), unique("commands")

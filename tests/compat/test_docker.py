@@ -218,6 +218,7 @@ def test_the_image_holds_every_package_and_starts_a_broker(tmp_path: Path) -> No
         producer.close()
 
 
+@pytest.mark.nightly
 def test_the_secured_container_takes_who_logs_in(tmp_path: Path) -> None:
     text = (ROOT / "docker/Dockerfile").read_text()
     (words,) = re.findall(r"^#   docker run .* pybroker (start --secure .*)$", text, re.MULTILINE)

@@ -122,6 +122,7 @@ def test_one_becomes_three_and_one_again(tmp_path: Path) -> None:
         assert not [value for value in writer.acked if value not in found]
 
 
+@pytest.mark.nightly
 def test_a_secured_one_becomes_three_and_one_again() -> None:
     with KafkaCluster(brokers=2, secure=True) as kafka:
         login = (kafka.data_dir / "security" / "zookeeper").read_text().strip()

@@ -135,6 +135,7 @@ def test_many_clients_at_two_instances_get_one_id(kafka: KafkaCluster, tmp_path:
             assert [ask(f"{url}/subjects/{subject}/versions") for subject in "abcd"] == [[1]] * 4
 
 
+@pytest.mark.nightly
 def test_an_instance_that_only_reads_forwards(kafka: KafkaCluster, tmp_path: Path) -> None:
     options = names("reads")
     with registry_process(kafka.bootstrap, tmp_path / "1", *options, "--read-only") as (reads, _):
@@ -179,6 +180,7 @@ def test_a_topic_that_would_lose_schemas_is_refused(kafka: KafkaCluster, tmp_pat
         registry_process(kafka.bootstrap, tmp_path / "1", "--topic", topic).__enter__()
 
 
+@pytest.mark.nightly
 def test_the_registry_of_a_test_cluster() -> None:
     with KafkaCluster(registry=True, secure=True) as kafka:
         client = SchemaRegistryClient({"url": kafka.schema_registry_url})

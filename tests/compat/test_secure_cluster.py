@@ -346,6 +346,7 @@ def test_users_and_what_they_may(secured: SecureCluster) -> None:
     assert "is not allowed DESCRIBE on the cluster" in refused.stderr
 
 
+@pytest.mark.nightly
 def test_quotas(secured: SecureCluster) -> None:
     whom = ("--user", "bob", "--client-id", "dashboard")
     secured.succeed("quotas", "set", "producer_byte_rate=1000", "request_percentage=12.5", *whom)
@@ -385,6 +386,7 @@ def test_tokens(secured: SecureCluster, tmp_path: Path) -> None:
     assert secured.json("tokens", "list") == []
 
 
+@pytest.mark.nightly
 def test_a_broker_comes_back_and_nothing_opens(secured: SecureCluster) -> None:
     # What has come to harm is made again.
     (secured.data_dir / "security" / "broker-2.pem").write_bytes(b"rubbish")

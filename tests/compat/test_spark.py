@@ -77,12 +77,14 @@ def values(frame: Any) -> list[int]:
     return sorted(int(row.value) for row in frame.collect())
 
 
+@pytest.mark.nightly
 def test_batch_read(shared_broker: BrokerProcess, spark: Any) -> None:
     topic = new_topic(shared_broker)
     produce(shared_broker, topic, range(COUNT))
     assert values(source(spark.read, shared_broker, topic)) == list(range(COUNT))
 
 
+@pytest.mark.nightly
 def test_starting_offsets_as_json_and_by_timestamp(
     shared_broker: BrokerProcess, spark: Any
 ) -> None:
@@ -124,6 +126,7 @@ def test_stream_available_now(shared_broker: BrokerProcess, spark: Any, tmp_path
     assert values(spark.read.parquet(str(tmp_path / "data"))) == list(range(COUNT))
 
 
+@pytest.mark.nightly
 def test_continuous_stream_stopped_and_started_again(
     shared_broker: BrokerProcess, spark: Any, tmp_path: Path
 ) -> None:

@@ -333,13 +333,13 @@ def play(seed: int, shared_broker: BrokerProcess, writers: Writers, admin: Any) 
         history.check_batch()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_histories(seed: int, shared_broker: BrokerProcess, writers: Writers, admin: Any) -> None:
     play(seed, shared_broker, writers, admin)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(4, 40))
+@pytest.mark.parametrize("seed", range(2, 40))
 def test_more_histories(
     seed: int, shared_broker: BrokerProcess, writers: Writers, admin: Any
 ) -> None:
@@ -362,6 +362,7 @@ def test_lost_records_are_an_error(
             rows_of(reader, reader.partitions(start, end))
 
 
+@pytest.mark.nightly
 def test_a_compacted_log(shared_broker: BrokerProcess, writers: Writers, admin: Any) -> None:
     """Offsets that hold no record any more; the cleaner works on while both read."""
     history = History(1, shared_broker.bootstrap, writers, admin)

@@ -191,7 +191,7 @@ def batch_scenarios(topics: Topics) -> dict[str, tuple[dict[str, str], int]]:
 
 
 NAMES = list(batch_scenarios(Topics(*[""] * len(Topics._fields))))
-IN_EVERY_RUN = ("headers", "cut for tasks", "the middle of a transaction")
+IN_EVERY_RUN = ("headers", "the middle of a transaction")
 
 
 @pytest.mark.nightly

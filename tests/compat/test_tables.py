@@ -22,6 +22,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pybroker_kafka.cli.main import main
 from pybroker_kafka.tables.iceberg import open_catalog
 from pybroker_kafka.tables.place import Place
+from tests.support.nightly import chosen
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, free_port, running_broker, zookeeper_process
 from tests.support.registry import registry_process
@@ -174,7 +175,7 @@ SCHEMA = {
 }
 
 
-@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+@pytest.mark.parametrize("kind", chosen(["iceberg", "delta"], ["iceberg"]))
 def test_values_become_columns_and_others_dead_letters(
     broker: BrokerProcess, place: Place, kind: str
 ) -> None:
@@ -228,7 +229,7 @@ def rows_of(kind: str, place: Place, topic: str) -> pa.Table | None:
     return DeltaTable(url).to_pyarrow_table() if DeltaTable.is_deltatable(url) else None
 
 
-@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+@pytest.mark.parametrize("kind", chosen(["iceberg", "delta"], ["delta"]))
 def test_a_compacted_topic_is_one_row_for_each_key(
     broker: BrokerProcess, place: Place, kind: str
 ) -> None:

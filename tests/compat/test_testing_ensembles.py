@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pybroker_kafka.testing import ClusterError, KafkaCluster
+from tests.support.nightly import chosen
 from tests.support.patience import until
 
 QUICK = {"zookeeper.session.timeout.ms": 4000}
@@ -33,7 +34,9 @@ def use(kafka: KafkaCluster) -> None:
     assert [one.value for one in kafka.records(topic)] == [b"x"]
 
 
-@pytest.mark.parametrize("fault", ["kill", "pause", "shut_down", "isolate"])
+@pytest.mark.parametrize(
+    "fault", chosen(["kill", "pause", "shut_down", "isolate"], ["pause", "isolate"])
+)
 def test_the_leader_of_the_ensemble_is_lost(kafka: KafkaCluster, fault: str) -> None:
     before = kafka.zookeeper_leader()
     with kafka.network.isolate(before) if fault == "isolate" else getattr(kafka, fault)(before):
@@ -61,6 +64,7 @@ def test_a_broker_without_any_member_is_missed(kafka: KafkaCluster) -> None:
     kafka.wait_for_isr(topic, 2)
 
 
+@pytest.mark.nightly
 def test_two_of_three_are_lost_and_come_back(kafka: KafkaCluster) -> None:
     topic = kafka.topic("orders")
     last, *lost = kafka.zookeepers
@@ -76,6 +80,7 @@ def test_two_of_three_are_lost_and_come_back(kafka: KafkaCluster) -> None:
     use(kafka)
 
 
+@pytest.mark.nightly
 def test_members_that_are_delayed(kafka: KafkaCluster) -> None:
     leader = kafka.zookeeper_leader()
     others = [one for one in kafka.zookeepers if one != leader]

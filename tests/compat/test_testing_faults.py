@@ -117,6 +117,7 @@ def test_faults_of_a_broker_that_has_died_are_undone(kafka: KafkaCluster) -> Non
     assert kafka.is_whole
 
 
+@pytest.mark.nightly
 def test_names_that_kafka_does_not_have(kafka: KafkaCluster) -> None:
     with pytest.raises(ClusterError, match="network=True"):
         kafka.network.cut(1, 2)
@@ -126,6 +127,7 @@ def test_names_that_kafka_does_not_have(kafka: KafkaCluster) -> None:
         kafka.requests.fail("Produce", "OOPS")
 
 
+@pytest.mark.nightly
 def test_a_session_that_expires_is_replaced(kafka: KafkaCluster) -> None:
     topic = kafka.topic("orders")
     kafka.expire_session(kafka.leader(topic))
@@ -275,6 +277,7 @@ def says(connection: socket.socket, seconds: float) -> bytes:
         return b""
 
 
+@pytest.mark.nightly
 def test_a_network_between_servers_that_are_no_cluster() -> None:
     """Whose connection it is says its process, or the port; the others are clients."""
 

@@ -19,7 +19,6 @@ OTHERS = ("confluent", "kafka-python")
 IN_EVERY_RUN = (
     "leader_killed",
     "all_killed_at_once",
-    "zombie_leader",
     "controller_isolated",
 )
 

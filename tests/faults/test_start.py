@@ -30,6 +30,7 @@ from pybroker_kafka.protocol.records.record import SimpleRecord
 from pybroker_kafka.storage.checkpoints import CLEAN_SHUTDOWN_FILE
 from pybroker_kafka.zookeeper.wal import LOG_PREFIX
 from tests.support.local_cluster import LocalCluster, local_cluster
+from tests.support.nightly import chosen
 from tests.support.patience import fair
 from tests.support.processes import PYBROKER, ZooKeeperProcess, free_port
 
@@ -137,7 +138,10 @@ ENDS: list[Callable[[LocalCluster], None]] = [
 ]
 
 
-@pytest.mark.parametrize("end", ENDS)
+ENDS_IN_EVERY_RUN = [supervisor_killed, all_killed, terminal_closed, session_files_lost]
+
+
+@pytest.mark.parametrize("end", chosen(ENDS, ENDS_IN_EVERY_RUN))
 def test_it_starts_again_after(end: Callable[[LocalCluster], None], tmp_path: Path) -> None:
     with local_cluster(tmp_path / "data") as cluster:
         cluster.start()
@@ -155,7 +159,7 @@ def test_it_starts_again_after(end: Callable[[LocalCluster], None], tmp_path: Pa
 CLEAN_ENDS = [supervisor_killed, supervisor_hung_up, terminal_closed, terminated_with_its_group]
 
 
-@pytest.mark.parametrize("end", CLEAN_ENDS)
+@pytest.mark.parametrize("end", chosen(CLEAN_ENDS, [supervisor_killed, terminal_closed]))
 def test_it_is_a_clean_stop(end: Callable[[LocalCluster], None], tmp_path: Path) -> None:
     """The brokers mark their logs clean, and close their sessions while ZooKeeper is there."""
     with local_cluster(tmp_path / "data") as cluster:

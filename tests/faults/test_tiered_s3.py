@@ -241,7 +241,7 @@ def test_sigkill_at_the_steps_of_a_deletion(store: MotoS3, tiered: BrokerProcess
     until(lambda: store.objects == [])
 
 
-@pytest.mark.parametrize("number", [1, DELETES, DELETES + 1])
+@pytest.mark.parametrize("number", chosen([1, DELETES, DELETES + 1], [DELETES]))
 def test_sigkill_in_the_deletion_of_a_topic(
     store: MotoS3, tiered: BrokerProcess, number: int
 ) -> None:
@@ -255,6 +255,7 @@ def test_sigkill_in_the_deletion_of_a_topic(
     until(lambda: store.objects == [])
 
 
+@pytest.mark.nightly
 def test_a_topic_is_deleted_while_its_leader_is_down(
     store: MotoS3, zookeeper: str, tiered: BrokerProcess
 ) -> None:

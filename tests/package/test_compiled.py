@@ -123,6 +123,7 @@ def test_nothing_fails_for_want_of_a_compiler(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
+@pytest.mark.nightly
 @needs_compiler
 def test_a_compiler_that_fails_midway_is_survived(tmp_path: Path) -> None:
     compiler = tmp_path / "cc"

@@ -109,6 +109,7 @@ def test_compaction_and_a_look_into_the_log(installed: Installation, cluster: Cl
     assert told.count(f" key: user-7 payload: {ROUNDS - 1}-") == 1
 
 
+@pytest.mark.nightly
 def test_the_demo_with_spark(installed: Installation) -> None:
     pytest.importorskip("pyspark")
     words = ("-m", "pybroker_kafka.spark_jobs.demo", "--flights", str(FLIGHTS))

@@ -8,6 +8,7 @@ import pytest
 
 from tests.words import check
 
+pytestmark = pytest.mark.nightly  # It loads the rules of a whole grammar.
 PRODUCT, TEST = Path("storage/log.py"), Path("tests/unit/storage/test_log.py")
 
 
