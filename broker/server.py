@@ -237,16 +237,21 @@ class Broker:
 
     async def _identify(self) -> None:
         """Cluster id, broker id, and the dynamic configs, which may change all that follows."""
-        run = self.zookeeper.run
-        await run(ensure_top_level_paths())
-        self.cluster_id = await run(get_or_create_cluster_id(os.urandom(16)))
+        zookeeper = self.zookeeper
+        await zookeeper.over_sessions(lambda: zookeeper.run(ensure_top_level_paths()))
+        self.cluster_id = await zookeeper.over_sessions(
+            lambda: zookeeper.run(get_or_create_cluster_id(os.urandom(16)))
+        )
         stored = settings.stored_broker_id(self.files, self.config.log_dirs)
         broker_id = self.config.broker_id if self.config.broker_id >= 0 else stored
         if broker_id < 0:
-            broker_id = await run(generate_broker_id(self.config.get_int("reserved.broker.max.id")))
+            most_reserved = self.config.get_int("reserved.broker.max.id")
+            broker_id = await zookeeper.over_sessions(
+                lambda: zookeeper.run(generate_broker_id(most_reserved))
+            )
         self.broker_id = broker_id
         entities = [broker_entity(""), broker_entity(str(broker_id))]
-        found = await self.store.read_many(entities)
+        found = await zookeeper.over_sessions(lambda: self.store.read_many(entities))
         own = await self._own_configs(entities[1], found[entities[1]])
         dynamic.take_over(self.config, default=found[entities[0]], broker=own)
         self.tls = TlsListeners(self.config)
@@ -269,7 +274,7 @@ class Broker:
     async def _load_logs(self) -> None:
         config = self.config
         topics = settings.hosted_topics(self.files, config.log_dirs)
-        await self.topic_configs.load(topics)
+        await self.zookeeper.over_sessions(lambda: self.topic_configs.load(topics))
         logs = self.logs = LogManager(
             config.log_dirs,
             self.files,
@@ -390,7 +395,7 @@ class Broker:
         await services.start("share leader", parts.share_leader.run)
         await services.start("logins", parts.logins.run)
         if any(uses_sasl(spec.protocol) for spec in self.listeners):
-            await self.changes.read_entities()  # a login may need them at once
+            await self.zookeeper.over_sessions(self.changes.read_entities)  # logins need them
         await services.start("features", self.features.follow)
         await services.start("sockets", parts.sockets.run)
         await services.start("controller", control.controller.run)

@@ -214,21 +214,19 @@ class ControllerRuntime:
                 expired = True
                 self.post(events.SessionLost())  # `run` checks for itself, once it is awake
             elif event is SessionEvent.CONNECTED and expired:
-                expired = not await self._register_again()
+                await self._register_again()
+                expired = False
 
-    async def _register_again(self) -> bool:
-        """Register again; False if this session has ended as well."""
+    async def _register_again(self) -> None:
         while True:
             try:
                 await self._register()
-            except SessionExpired:
-                return False
             except Exception:
                 logger.exception("cannot register in ZooKeeper again, trying on")
                 await trio.sleep(REREGISTER_DELAY_MS / 1000)
             else:
                 self.post(events.Startup())
-                return True
+                return
 
     # Effects
 

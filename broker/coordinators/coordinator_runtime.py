@@ -91,7 +91,8 @@ async def internal_partition_count(zookeeper: ZooKeeperClient, topic: str, confi
     All brokers must place keys alike, so an existing topic takes precedence over this broker's
     configuration.
     """
-    found = await zookeeper.execute_one(GetData(znodes.topic_path(topic)))
+    read = GetData(znodes.topic_path(topic))
+    found = await zookeeper.over_sessions(lambda: zookeeper.execute_one(read))
     if found.code is ZkCode.OK:
         return len(znodes.decode_topic(topic, found.data).partitions)
     return configured

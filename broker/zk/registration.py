@@ -151,15 +151,19 @@ async def register_in_session(
     `remember` gets the session first: if the process is killed, its successor must be able to
     close the session. If another session takes its place meanwhile, both run again for that one.
     """
-    while True:
-        session = zookeeper.session
-        if session == NO_SESSION:
-            await zookeeper.execute_one(Exists("/"))  # answered in the next session
-            continue
-        remember(session)
-        broker_epoch = await zookeeper.run(registration(session[0]))
-        if zookeeper.session == session:
-            return broker_epoch
+
+    async def register() -> int:
+        while True:
+            session = zookeeper.session
+            if session == NO_SESSION:
+                await zookeeper.execute_one(Exists("/"))  # answered in the next session
+                continue
+            remember(session)
+            broker_epoch = await zookeeper.run(registration(session[0]))
+            if zookeeper.session == session:
+                return broker_epoch
+
+    return await zookeeper.over_sessions(register)
 
 
 def _check_endpoints(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ logger = logging.getLogger("pybroker.broker.cluster.zookeeper_client")
 T = TypeVar("T")
 
 NO_SESSION = (0, bytes(16))
+NEXT_SESSION_DELAY_MS = 100
 
 
 class SessionEvent(Enum):
@@ -90,6 +91,17 @@ class ZooKeeper(ABC):
         self, operation: ZkOperation, on_watch: WatchCallback | None = None
     ) -> ZkResult:
         return (await self.execute((operation,), on_watch))[0]
+
+    async def over_sessions(self, call: Callable[[], Awaitable[T]]) -> T:
+        """The value of `call`, which is called again if a session expires in the middle of it.
+
+        For operations that may happen twice.
+        """
+        while True:
+            try:
+                return await call()
+            except SessionExpired:
+                await trio.sleep(NEXT_SESSION_DELAY_MS / 1000)
 
     async def run(self, flow: Flow[T]) -> T:
         """Drive a flow to its end; an expired session is raised inside of it."""

@@ -10,7 +10,7 @@ links between brokers (`wires`), and
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
@@ -63,7 +63,7 @@ from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.framing import decode_response
 from pybroker_kafka.protocol.topics import SHARE_STATE_TOPIC, TopicPartition
 from pybroker_kafka.protocol.wall_clock import WallClock
-from pybroker_kafka.protocol.zookeeper.operations import Exists, Flow, SessionExpired
+from pybroker_kafka.protocol.zookeeper.operations import Exists, Flow
 from pybroker_kafka.replication.controller.config import ControllerConfig
 from pybroker_kafka.replication.controller.znodes import BrokerRegistration
 from pybroker_kafka.replication.fetch_session import FetchSessions
@@ -373,12 +373,11 @@ class Broker:
         """As `server`; whoever starts brokers tries again if that fails."""
         while not self.is_serving:
             try:
-                await self.zookeeper.execute_one(Exists("/"))  # connected
+                connected = partial(self.zookeeper.execute_one, Exists("/"))
+                await self.zookeeper.over_sessions(connected)
                 await self._register()
             except RegistrationError:
                 await trio.sleep(REREGISTER_MS / 1000)  # another life's session is not over yet
-            except SessionExpired:
-                pass
             else:
                 self.is_serving = True
         await nursery.start(self.controller.run)

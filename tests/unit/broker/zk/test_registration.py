@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from trio.testing import MockClock
 
 from pybroker_kafka.broker.zk import registration
 from pybroker_kafka.broker.zk.registration import (
@@ -13,7 +14,13 @@ from pybroker_kafka.broker.zk.registration import (
     register_in_session,
 )
 from pybroker_kafka.broker.zk.zookeeper import NO_SESSION, WatchCallback, ZooKeeper
-from pybroker_kafka.protocol.zookeeper.operations import Delete, Flow, ZkOperation, ZkResult
+from pybroker_kafka.protocol.zookeeper.operations import (
+    Delete,
+    Flow,
+    SessionExpired,
+    ZkOperation,
+    ZkResult,
+)
 from pybroker_kafka.replication.controller import znodes
 from pybroker_kafka.replication.controller.znodes import BrokerRegistration
 from pybroker_kafka.replication.metadata_cache import Endpoint
@@ -79,17 +86,21 @@ def test_a_former_session_of_ours_is_replaced(tree: ZooKeeperTree) -> None:
 
 
 class Sessions(ZooKeeper):
-    """A tree whose session 77 expires after so many operations; 78 begins with the next ones."""
+    """A tree whose session 77 expires after so many operations; 78 begins with the next ones.
 
-    def __init__(self, tree: ZooKeeperTree, operations: int) -> None:
+    With `is_told` the operation after the last one of a session raises SessionExpired.
+    """
+
+    def __init__(self, tree: ZooKeeperTree, operations: int, *, is_told: bool = False) -> None:
         super().__init__()
+        self.is_told = is_told
         self.tree = tree
         self.left = operations
         self.current = (77, b"first")
 
     @property
     def session(self) -> tuple[int, bytes]:
-        if self.left == 0 and self.current[0] == 77:
+        if self.left == 0 and self.current[0] == 77 and not self.is_told:
             self.current = NO_SESSION
             self.tree.expire(77)
         return self.current
@@ -106,17 +117,23 @@ class Sessions(ZooKeeper):
         self, operations: Sequence[ZkOperation], on_watch: WatchCallback | None = None
     ) -> list[ZkResult]:
         assert on_watch is None
+        if self.left == 0 and self.is_told:
+            self.left -= 1
+            self.tree.expire(77)
+            self.current = (78, b"second")
+            raise SessionExpired
         if self.session == NO_SESSION:
             self.current = (78, b"second")
         self.left -= 1
         return self.tree.perform(operations, self.current[0])
 
 
+@pytest.mark.parametrize("is_told", [False, True])
 @pytest.mark.parametrize("operations", range(4))
 async def test_a_session_that_expires_meanwhile_is_not_the_one_remembered(
-    tree: ZooKeeperTree, operations: int
+    tree: ZooKeeperTree, operations: int, is_told: bool, autojump_clock: MockClock
 ) -> None:
-    zookeeper = Sessions(tree, operations)
+    zookeeper = Sessions(tree, operations, is_told=is_told)
     remembered: list[tuple[int, bytes]] = []
 
     def flow(session_id: int) -> Flow[int]:
