@@ -81,6 +81,21 @@ def held_ms(what: Callable[[], object]) -> float:
     return (time.thread_time() - began) * 1000
 
 
+def assert_moments(directory: Path, take: Callable[[Path], list[float]]) -> None:
+    """`take` does the same steps in each directory; no third one holds the loop for long.
+
+    A step is long if it is in each of three runs: beside other work any step finds cold caches.
+    Two are the collector's, which looks through the objects that the test has just made.
+    """
+    took = [0.0]
+    for run in range(3):
+        again = take(directory / str(run))
+        took = [min(pair) for pair in zip(took, again, strict=True)] if run else again
+        if sorted(took)[-3] < MAX_HELD_MS:
+            return
+    pytest.fail(f"steps of {sorted(took)[-5:]} ms")
+
+
 def snapshots(directory: Path) -> list[int]:
     return sorted(int(path.stem) for path in (directory / "t-0").glob("*.snapshot"))
 
@@ -98,22 +113,25 @@ def test_a_roll_with_very_many_producers_holds_the_loop_for_a_moment(tmp_path: P
 
 
 def test_no_step_of_a_snapshot_or_of_expiry_holds_the_loop_for_long(tmp_path: Path) -> None:
-    manager, log = log_with(tmp_path, MANY)
-    log.roll(0)
-    took = []
-    for tick in range(10):
-        steps = manager.look_after_producers(DAY_MS + tick)  # all expire at the first tick
-        while True:
-            began = time.thread_time()
-            step = next(steps, "over")
-            took.append((time.thread_time() - began) * 1000)
-            if step == "over":
-                break
-            if step is not None and not isinstance(step, str):
-                step.run()
-    assert sorted(took)[-3] < MAX_HELD_MS, sorted(took)[-5:]  # the machine has other work
-    assert snapshots(tmp_path) == [log.log_end_offset]
-    assert not log.producer_state.entries
+    def take(directory: Path) -> list[float]:
+        manager, log = log_with(directory, MANY)
+        log.roll(0)
+        took = []
+        for tick in range(10):
+            steps = manager.look_after_producers(DAY_MS + tick)  # all expire at the first tick
+            while True:
+                began = time.thread_time()
+                step = next(steps, "over")
+                took.append((time.thread_time() - began) * 1000)
+                if step == "over":
+                    break
+                if step is not None and not isinstance(step, str):
+                    step.run()
+        assert snapshots(directory) == [log.log_end_offset]
+        assert not log.producer_state.entries
+        return took
+
+    assert_moments(tmp_path, take)
 
 
 @pytest.fixture
@@ -127,39 +145,46 @@ def brokers_collector() -> Iterator[None]:
 
 @pytest.mark.usefixtures("brokers_collector")
 def test_a_truncation_of_very_many_producers_takes_turns(tmp_path: Path) -> None:
-    manager, log = log_with(tmp_path, MANY)
-    log.roll(0)
-    while not snapshots(tmp_path):
-        look_after(manager, 0)
-    for sequence in range(1, 9):
-        produce(log, MANY, sequence)
-    end = log.log_end_offset - 4
-    took = [held_ms(lambda: log.truncate_to(end))]
-    is_over = False
+    def take(directory: Path) -> list[float]:
+        manager, log = log_with(directory, MANY)
+        log.roll(0)
+        while not snapshots(directory):
+            look_after(manager, 0)
+        for sequence in range(1, 9):
+            produce(log, MANY, sequence)
+        end = log.log_end_offset - 4
+        took = [held_ms(lambda: log.truncate_to(end))]
+        is_over = False
 
-    def go_on() -> None:
-        nonlocal is_over
-        is_over = log.rebuild_some()
+        def go_on() -> None:
+            nonlocal is_over
+            is_over = log.rebuild_some()
 
-    while not is_over:
-        took.append(held_ms(go_on))
-    assert len(took) > MANY / ROWS_AT_ONCE
-    assert sorted(took)[-3] < MAX_HELD_MS, sorted(took)[-5:]
-    assert len(log.producers.known.entries) == MANY + 1
-    assert log.producers.known.entries[MANY].last_sequence == 4
-    assert log.producers.known.entries[MANY].seen_ms == 0  # that it was cut is no reason to expire
-    assert len(log.producers.known.entries[MANY].batches) == 5
+        while not is_over:
+            took.append(held_ms(go_on))
+        assert len(took) > MANY / ROWS_AT_ONCE
+        entries = log.producers.known.entries
+        assert len(entries) == MANY + 1
+        assert entries[MANY].last_sequence == 4
+        assert entries[MANY].seen_ms == 0  # that it was cut is no reason to expire
+        assert len(entries[MANY].batches) == 5
+        return took
+
+    assert_moments(tmp_path, take)
 
 
 @pytest.mark.usefixtures("brokers_collector")
 def test_to_start_over_lets_go_of_very_many_producers_in_turns(tmp_path: Path) -> None:
-    _, log = log_with(tmp_path, MANY)
-    took = [held_ms(lambda: log.truncate_fully_and_start_at(0))]
-    assert not log.producer_state.entries
-    took.append(held_ms(log.rebuild_some))
-    while not log.rebuild_some():
+    def take(directory: Path) -> list[float]:
+        _, log = log_with(directory, MANY)
+        took = [held_ms(lambda: log.truncate_fully_and_start_at(0))]
+        assert not log.producer_state.entries
         took.append(held_ms(log.rebuild_some))
-    assert sorted(took)[-3] < MAX_HELD_MS, sorted(took)[-5:]
+        while not log.rebuild_some():
+            took.append(held_ms(log.rebuild_some))
+        return took
+
+    assert_moments(tmp_path, take)
 
 
 # After a truncation, before all of them were built anew
@@ -188,29 +213,33 @@ def test_an_append_finds_the_producers_as_they_are_at_the_log_end(tmp_path: Path
 @pytest.mark.usefixtures("brokers_collector")
 def test_an_append_does_not_wait_for_very_many_producers(tmp_path: Path) -> None:
     """It is refused with an error that clients retry, and others have their turns."""
-    manager, log = log_with(tmp_path, MANY)
-    log.roll(0)
-    while not snapshots(tmp_path):
-        look_after(manager, 0)
-    for sequence in range(1, 9):
-        produce(log, MANY, sequence)
-    log.truncate_to(log.log_end_offset - 4)
-    refused = []
 
-    def append() -> None:
-        try:
-            produce(log, MANY, 5)
-        except KafkaError as error:
-            refused.append(error.code)
+    def take(directory: Path) -> list[float]:
+        manager, log = log_with(directory, MANY)
+        log.roll(0)
+        while not snapshots(directory):
+            look_after(manager, 0)
+        for sequence in range(1, 9):
+            produce(log, MANY, sequence)
+        log.truncate_to(log.log_end_offset - 4)
+        refused = []
 
-    took = [held_ms(append) for _ in range(20)]
-    assert refused == [ErrorCode.NOT_ENOUGH_REPLICAS] * 20
-    assert sorted(took)[-3] < MAX_HELD_MS, sorted(took)[-5:]
-    while not log.rebuild_some():
-        pass
-    append()
-    assert len(refused) == 20
-    assert log.producer_state.entries[MANY].last_sequence == 5
+        def append() -> None:
+            try:
+                produce(log, MANY, 5)
+            except KafkaError as error:
+                refused.append(error.code)
+
+        took = [held_ms(append) for _ in range(20)]
+        assert refused == [ErrorCode.NOT_ENOUGH_REPLICAS] * 20
+        while not log.rebuild_some():
+            pass
+        append()
+        assert len(refused) == 20
+        assert log.producer_state.entries[MANY].last_sequence == 5
+        return took
+
+    assert_moments(tmp_path, take)
 
 
 def test_a_damaged_batch_ends_the_rebuild(tmp_path: Path) -> None:
@@ -263,21 +292,24 @@ def test_a_rebuild_that_lacks_descriptors_begins_anew(tmp_path: Path, file: str)
 
 @pytest.mark.usefixtures("brokers_collector")
 def test_a_deleted_log_frees_very_many_producers_in_turns(tmp_path: Path) -> None:
-    manager, log = log_with(tmp_path, MANY)
-    held = [log]
-    del log
-    took = [held_ms(lambda: manager.delete_log("t", 0, now_ms=0)), held_ms(held.clear)]
-    steps = manager.look_after_producers(0)
-    count = 0
-    while True:
-        began = time.thread_time()
-        step = next(steps, "over")
-        took.append((time.thread_time() - began) * 1000)
-        if step == "over":
-            break
-        count += 1
-    assert count > 10
-    assert sorted(took)[-2] < MAX_HELD_MS, sorted(took)[-5:]
+    def take(directory: Path) -> list[float]:
+        manager, log = log_with(directory, MANY)
+        held = [log]
+        del log
+        took = [held_ms(lambda: manager.delete_log("t", 0, now_ms=0)), held_ms(held.clear)]
+        steps = manager.look_after_producers(0)
+        count = 0
+        while True:
+            began = time.thread_time()
+            step = next(steps, "over")
+            took.append((time.thread_time() - began) * 1000)
+            if step == "over":
+                break
+            count += 1
+        assert count > 10
+        return took
+
+    assert_moments(tmp_path, take)
 
 
 def test_it_is_cut_again(tmp_path: Path) -> None:
