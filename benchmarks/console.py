@@ -1,7 +1,11 @@
-"""The cost of the web console for a loaded broker: `python -m benchmarks.console`.
+"""The web console beside its limits, and its cost for a loaded broker.
 
-    python -m benchmarks.console                        5 browsers, 6 rounds of 10 s, 2 minutes
+    python -m benchmarks.console                        5 browsers, 6 rounds of 10 s, 3 minutes
     python -m benchmarks.console --rounds 2 --seconds 3
+    python -m benchmarks.console --limits               the limits alone, half a minute
+
+The limits are the time from the command to the first page, the memory, and violations that axe
+finds on the pages, in both themes. The exit status is 1 if one of them is not kept.
 
 One broker takes records from producers that each wait for the response. Rounds with the console
 open in five pages of headless Chromium alternate with rounds in which the console process is
@@ -34,10 +38,27 @@ from pybroker_kafka.testing import KafkaCluster
 from tests.support.browser import chromium
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 PRODUCERS = 8
 VALUE = bytes(100)
+FIRST_PAGES = 5
+MOST_SECONDS, MOST_MB = 1.0, 60.0
+ALL_PAGES = (
+    "overview",
+    "cluster",
+    "topics",
+    "topics/load",
+    "messages/load",
+    "groups",
+    "clients",
+    "transactions",
+    "security",
+    "plots",
+    "tables",
+    *(f"inside/{view}/1/load/0" for view in ("way", "waiting", "files", "lookup", "replication")),
+    "inside/zookeeper/1/brokers",
+)
 PAGES = ("cluster", "topics", "messages/load", "groups", "plots")
 TOPICS = 100
 SETTLE_SECONDS = 1.0
@@ -49,6 +70,20 @@ class Round(NamedTuple):
     requests_per_second: float
     p99_ms: float
     cpu_us: float
+
+
+class Limit(NamedTuple):
+    """A figure of the console that may not be more than `most`."""
+
+    title: str
+    most: float
+    found: float
+    unit: str
+
+    @property
+    def row(self) -> str:
+        kept = "yes" if self.found <= self.most else "NO"
+        return f"| {self.title} | {self.most:g}{self.unit} | {self.found:.3g}{self.unit} | {kept} |"
 
 
 async def make_topics(bootstrap: str) -> None:
@@ -104,29 +139,95 @@ def show(pages: Sequence[Page], address: str) -> None:
         page.locator("main h1").wait_for()
 
 
-def measure(rounds: int, seconds: float) -> None:
+def first_pages(data_dir: Path, browser: Browser) -> list[Limit]:
+    """Consoles that are started, each with a page of its own."""
+    seconds, megabytes = [], []
+    for _ in range(FIRST_PAGES):
+        context = browser.new_context()
+        page = context.new_page()
+        began = time.perf_counter()
+        with console(data_dir) as (address, process):
+            page.goto(address)
+            page.locator("main .health b").wait_for()
+            page.get_by_role("table", name="Busiest topics").wait_for()
+            seconds.append(time.perf_counter() - began)
+            megabytes.append(memory([process.pid]).rss_mb)
+            context.close()
+    return [
+        Limit("from the command to the first page", MOST_SECONDS, statistics.median(seconds), " s"),
+        Limit("memory then", MOST_MB, statistics.median(megabytes), " MB"),
+    ]
+
+
+def all_pages(data_dir: Path, browser: Browser) -> list[Limit]:
+    """Each page in both themes, before axe."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = 0
+    page = browser.new_context().new_page()
+    with console(data_dir) as (address, process):
+        page.goto(address)
+        for _ in ("light", "dark"):
+            for place in ALL_PAGES:
+                page.goto(f"{address.split('?')[0]}#/{place}")
+                page.locator("main :is(h2, table, form):visible").first.wait_for()
+                result = Axe().run(page)
+                found += result.violations_count
+                if result.violations_count:
+                    print(f"{place}:\n{result.generate_report()}", file=sys.stderr)
+            page.locator("#theme").click()
+        resident = memory([process.pid]).rss_mb
+        page.context.close()
+    return [
+        Limit("memory after all pages were open", MOST_MB, resident, " MB"),
+        Limit(f"violations that axe finds on {len(ALL_PAGES)} pages, light and dark", 0, found, ""),
+    ]
+
+
+def print_limits(limits: Sequence[Limit]) -> bool:
+    """Returns whether all are kept."""
+    print(f"| the console, {TOPICS + 1} topics | at most | measured | kept |")
+    print("|---|---|---|---|")
+    for limit in limits:
+        print(limit.row)
+    print(f"\nFirst pages: medians of {FIRST_PAGES}.\n", flush=True)
+    return all(limit.found <= limit.most for limit in limits)
+
+
+def measure(rounds: int, seconds: float) -> bool:
+    """Returns whether the console's limits are kept; no rounds measure these alone."""
     from playwright.sync_api import sync_playwright
 
-    found: dict[str, list[Round]] = {"without": [], "with": []}
-    with KafkaCluster(metrics_port=0) as kafka, console(kafka.data_dir) as (address, process):
+    with KafkaCluster(metrics_port=0) as kafka, sync_playwright() as playwright:
         trio.run(make_topics, kafka.bootstrap)
-        (broker,) = (node for node in load(kafka.data_dir).nodes if node.kind == "broker")
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-            pages = [browser.new_context().new_page() for _ in PAGES]
-            trio.run(load_for, kafka.bootstrap, seconds, broker.pid)  # to warm up
-            for _ in range(rounds):
-                for kind, rows in found.items():
-                    if kind == "with":
-                        process.send_signal(signal.SIGCONT)
-                        show(pages, address)
-                    else:
-                        for page in pages:
-                            page.goto("about:blank")
-                        process.send_signal(signal.SIGSTOP)
-                    rows.append(trio.run(load_for, kafka.bootstrap, seconds, broker.pid))
-            resident = memory([process.pid])
-            browser.close()
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        limits = first_pages(kafka.data_dir, browser) + all_pages(kafka.data_dir, browser)
+        are_kept = print_limits(limits)
+        if rounds:
+            measure_load(kafka, browser, rounds, seconds)
+        browser.close()
+    return are_kept
+
+
+def measure_load(kafka: KafkaCluster, browser: Browser, rounds: int, seconds: float) -> None:
+    found: dict[str, list[Round]] = {"without": [], "with": []}
+    (broker,) = (node for node in load(kafka.data_dir).nodes if node.kind == "broker")
+    with console(kafka.data_dir) as (address, process):
+        pages = [browser.new_context().new_page() for _ in PAGES]
+        trio.run(load_for, kafka.bootstrap, seconds, broker.pid)  # to warm up
+        for _ in range(rounds):
+            for kind, rows in found.items():
+                if kind == "with":
+                    process.send_signal(signal.SIGCONT)
+                    show(pages, address)
+                else:
+                    for page in pages:
+                        page.goto("about:blank")
+                    process.send_signal(signal.SIGSTOP)
+                rows.append(trio.run(load_for, kafka.bootstrap, seconds, broker.pid))
+        resident = memory([process.pid])
+        for page in pages:
+            page.context.close()
     print(f"| {len(PAGES)} browsers, {TOPICS + 1} topics | requests/s | p99 | CPU of the broker |")
     print("|---|---|---|---|")
     for kind, rows in found.items():
@@ -136,13 +237,14 @@ def measure(rounds: int, seconds: float) -> None:
     print(f"\n{told}; the console's memory: {resident.rss_mb:.0f} MB")
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--limits", action="store_true", help="without a loaded broker")
     arguments = parser.parse_args()
-    measure(arguments.rounds, arguments.seconds)
+    return 0 if measure(0 if arguments.limits else arguments.rounds, arguments.seconds) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

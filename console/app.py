@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 from starlette.applications import Starlette
@@ -26,7 +26,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..client.errors import ClientError
-from ..learn.course import Course, CourseError
 from ..local.cluster_state import ClusterError
 from .access import Access, Asked
 from .asked import Wrong, body_of
@@ -34,7 +33,6 @@ from .clients import client_list
 from .collector import Collector
 from .groups import group_details, group_list, order_group, topic_lags
 from .inside import inside_of, replicas_of, zookeeper_says
-from .learn import course_state, order_course
 from .live import TooMany
 from .messages import produce_message, read_content, read_messages
 from .nodes import node_command
@@ -59,6 +57,9 @@ from .transactions import (
     transaction_details,
     transaction_list,
 )
+
+if TYPE_CHECKING:  # few consoles have the course
+    from ..learn.course import Course
 
 KINDS: Final = {
     "html": "text/html; charset=utf-8",
@@ -100,7 +101,7 @@ def application(access: Access, collector: Collector, course: Course | None = No
         Route("/events", events),
         *_reading(collector),
         *_writing(collector),
-        *([] if course is None else _learning(collector, course)),
+        *([] if course is None else _learning(course)),
         *_own_files(),
     ]
     return _Guarded(Starlette(routes=routes), access)
@@ -168,7 +169,9 @@ def _writing(collector: Collector) -> list[Route]:
     ]
 
 
-def _learning(collector: Collector, course: Course) -> list[Route]:
+def _learning(course: Course) -> list[Route]:
+    from .learn import course_state, order_course
+
     async def order(request: Request) -> object:
         return await order_course(course, await body_of(request))
 
@@ -191,7 +194,7 @@ def _asks(path: str, answer: Answer, *, write: bool = False) -> Route:
             return JSONResponse({"error": f"no answer in {ANSWER_SECONDS:.0f} s"}, 504)
         except Wrong as error:
             return JSONResponse({"error": str(error)}, 400)
-        except (ClientError, ClusterError, CourseError) as error:
+        except (ClientError, ClusterError) as error:
             return JSONResponse({"error": str(error)}, 502)
         return found if isinstance(found, Response) else JSONResponse(found)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import trio
 
 from ..learn.chapter import Ask, Chapter, Part, Run, Text
-from ..learn.course import Course, named
+from ..learn.course import Course, CourseError, named
 from ..learn.progress import Answered
 from ..learn.prose import blocks, spans
 from .asked import Wrong, number, text
@@ -98,8 +98,16 @@ def _asked(course: Course, part: Ask, step: int) -> dict[str, Any]:
 
 async def order_course(course: Course, asked: dict[str, Any]) -> dict[str, bool]:
     """`{"do": "open" | "restart", "chapter": NUMBER}`; `{"do": "run" | "skip" | "answer" | "show",
-    "step": NUMBER, "text": ANSWER}`. Raises Wrong, CourseError.
+    "step": NUMBER, "text": ANSWER}`. Raises Wrong.
     """
+    try:
+        _order(course, asked)
+    except CourseError as error:
+        raise Wrong(str(error)) from error
+    return {"begun": True}
+
+
+def _order(course: Course, asked: dict[str, Any]) -> None:
     what = text(asked, "do")
     if what not in ORDERS:
         raise Wrong(f"the orders are {', '.join(ORDERS)}")
@@ -117,7 +125,6 @@ async def order_course(course: Course, asked: dict[str, Any]) -> dict[str, bool]
             step = number(asked, "step")
             act = {"run": course.run, "skip": course.skip, "show": course.show}[what]
             course.carry_out(lambda: act(step))
-    return {"begun": True}
 
 
 async def tell_browsers(course: Course, live: Live) -> None:

@@ -17,7 +17,6 @@ from starlette.responses import PlainTextResponse, Response
 
 from ..client.admin.records import EARLIEST, LATEST
 from ..client.consumer.received import Received
-from ..client.producer.producer import Producer
 from ..protocol.topics import TopicPartition
 from .asked import Wrong, number, optional_text, text, whole
 from .collector import Collector
@@ -295,6 +294,8 @@ async def produce_message(collector: Collector, asked: dict[str, Any]) -> dict[s
         if asked.get(f"{part}_schema") is not None:
             schema = number(asked, f"{part}_schema", bits=31)
             packed[part] = await collector.schemas.write(schema, packed[part])
+    from ..client.producer.producer import Producer  # who only reads records needs none
+
     async with Producer(collector.bootstrap, security=collector.security) as producer:
         told = await producer.send(
             topic,

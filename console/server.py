@@ -9,19 +9,20 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
 from ..client.cluster import Cluster
 from ..client.schemas import Registry
-from ..learn.course import Course
 from ..web import serve_web
 from .access import Access
 from .app import application
 from .collector import Collector
-from .learn import tell_browsers
 from .schemas import Schemas
+
+if TYPE_CHECKING:  # few consoles have the course
+    from ..learn.course import Course
 
 HOST: Final = "127.0.0.1"
 SECRET_BYTES: Final = 24
@@ -83,6 +84,8 @@ async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(collector.run)
             if options.course is not None:
+                from .learn import tell_browsers
+
                 nursery.start_soon(tell_browsers, options.course, collector.live)
             app = application(access, collector, options.course)
             log = logging.getLogger("pybroker.console.http")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..client.admin.records import EARLIEST_LOCAL, all_at
-from ..client.consumer.consumer import Consumer
 from ..local.tier_costs import (
     Prices,
     TierPart,
@@ -19,6 +18,9 @@ from ..local.tiered_topics import read_segments
 from ..storage.remote.segments import RemoteLogSegmentMetadata
 from .collector import Collector
 from .topics import topic_configs
+
+if TYPE_CHECKING:
+    from ..client.consumer.consumer import Consumer
 
 SEGMENTS_SECONDS: Final = 10.0
 PRICES: Final = Prices()
@@ -60,4 +62,6 @@ async def topic_tier(collector: Collector, name: str) -> dict[str, Any]:
 
 
 def _consumer(collector: Collector) -> Consumer:
+    from ..client.consumer.consumer import Consumer
+
     return Consumer(collector.cluster, auto_offset_reset="earliest", allow_auto_create_topics=False)

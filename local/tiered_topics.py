@@ -5,10 +5,9 @@ the console. The store itself is not read.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..client.admin.admin import Admin
-from ..client.consumer.consumer import Consumer
 from ..client.errors import ClientError
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC
@@ -19,6 +18,9 @@ from ..storage.remote.segments import (
     RemotePartitionDeleteMetadata,
     TopicIdPartition,
 )
+
+if TYPE_CHECKING:
+    from ..client.consumer.consumer import Consumer
 
 POLL_SECONDS: Final = 1.0
 PATIENCE_SECONDS: Final = 60.0  # without any record of the metadata topic

@@ -32,7 +32,7 @@ class TableReading:
 
     async def wait(self, cluster: Cluster) -> TableReport:
         """Wait until the table has all records of now, forever if need be. Raises ClusterError for
-        a topic without a table."""
+        a topic without a table, and where the format's library is not installed."""
         await cluster.led_topic(self._topic, wait_for_missing=True)
         ends: dict[int, int | None] | None = None
         while True:
@@ -44,6 +44,8 @@ class TableReading:
                     f'"{TABLE_CONFIG}.target.lag.ms": 100}})'
                 )
             view = self._view = found[0]
+            if view.report is not None and (view.report.advice or "").startswith(INSTALL):
+                raise ClusterError(self.lack())
             if ends is None:
                 ends = {number: one.end for number, one in view.places.items()}
                 if None in ends.values():

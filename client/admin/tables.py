@@ -20,7 +20,6 @@ import trio
 
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster
-from ..consumer.consumer import Consumer
 from .config_types import Alteration, ConfigOperation, ConfigResource, ResourceKind
 from .configs import Configs
 from .group_offsets import CommittedOffset, GroupOffsets
@@ -28,6 +27,7 @@ from .records import LATEST, Records
 
 if TYPE_CHECKING:
     from ...protocol.apis.metadata import MetadataResponseTopic
+    from ..consumer.consumer import Consumer  # imported for records that wait alone
 
 GROUP_PREFIX: Final = "pybroker-table-"
 TABLE_CONFIG: Final = "pybroker.table"
@@ -340,6 +340,8 @@ class Tables:
         waiting = {(topic, number): one for number, one in places.items() if one.lag}
         if not waiting:
             return found
+        from ..consumer.consumer import Consumer
+
         async with Consumer(
             self._cluster,
             auto_offset_reset="earliest",

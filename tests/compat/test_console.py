@@ -6,11 +6,9 @@ the pages are kept as pictures for docs/CONSOLE.md.
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import confluent_kafka
@@ -23,6 +21,7 @@ from tests.support.browser import (
     browser_page,
     chromium,
     console_process,
+    keep_picture,
     never_pressed,
     press_what_only_copies,
     skip_unless_whole,
@@ -49,7 +48,6 @@ CONFIG = {
     "log.cleaner.backoff.ms": "500",
     "log.retention.check.interval.ms": "1000",
 }
-PICTURES = os.environ.get("PYBROKER_PICTURES")
 
 
 class Seen(NamedTuple):
@@ -63,9 +61,7 @@ class Seen(NamedTuple):
         self.page.goto(self.address.split("?")[0] + "#/" + place)
 
     def keep_picture(self, name: str) -> None:
-        if PICTURES:
-            self.page.evaluate("document.getElementById('told').replaceChildren()")
-            self.page.screenshot(path=Path(PICTURES) / f"{name}.png")
+        keep_picture(self.page, name)
 
 
 @pytest.fixture(scope="module")

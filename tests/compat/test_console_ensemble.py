@@ -1,6 +1,6 @@
 """The console at a cluster with three ZooKeepers, in a real browser; about 15 s.
 
-With PYBROKER_PICTURES=docs/pictures the page is kept as a picture for docs/CONSOLE.md.
+With PYBROKER_PICTURES=docs/pictures the page is kept as pictures for docs/CONSOLE.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from pybroker_kafka.testing import KafkaCluster
 from tests.compat.test_console import Seen
-from tests.support.browser import browser_page, chromium, console_process
+from tests.support.browser import browser_page, chromium, console_process, keep_picture
 from tests.support.patience import until
 
 pytestmark = pytest.mark.nightly
@@ -50,7 +50,7 @@ def test_a_leader_that_is_killed_in_the_console(seen: Seen) -> None:
     expect(rows.filter(has_text=new)).to_contain_text("leader")
     expect(page.locator("ol.timeline")).to_contain_text(f"{new} leads the ensemble of ZooKeepers")
     kafka.topic("orders")
-    seen.keep_picture("ensemble")
+    keep_picture(page, "ensemble", every_look=True, top="h2:has-text('Ensemble')")
     page.get_by_role("button", name=f"restart {leader}", exact=True).click()
     expect(page.get_by_text("3 of 3 members serve; 1 more may be lost.")).to_be_visible()
     kafka.wait_for_zookeepers()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -17,7 +15,7 @@ import trio
 from pybroker_kafka.client.admin.config_types import ResourceKind
 from pybroker_kafka.client.cluster import Cluster
 from pybroker_kafka.testing import KafkaCluster
-from tests.support.browser import browser_page, chromium, console_process
+from tests.support.browser import browser_page, chromium, console_process, keep_picture
 from tests.support.patience import until
 from tests.support.share_member import MEMBER, ShareMember, set_config
 
@@ -26,7 +24,6 @@ pytestmark = pytest.mark.nightly
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-PICTURES = os.environ.get("PYBROKER_PICTURES")
 CONFIG = {
     "pybroker.features": "4.3",
     "share.coordinator.state.topic.num.partitions": "3",
@@ -47,11 +44,6 @@ def console(kafka: KafkaCluster) -> Iterator[tuple[Page, str]]:
     with console_process(kafka.data_dir) as address, browser_page() as page:
         page.goto(address)
         yield page, address.split("?")[0] + "#/"
-
-
-def keep_picture(page: Page, name: str) -> None:
-    if PICTURES:
-        page.screenshot(path=Path(PICTURES) / f"{name}.png")
 
 
 def configure(kafka: KafkaCluster, kind: ResourceKind, name: str, **values: str) -> None:

@@ -5,9 +5,7 @@ One cluster of one broker, two consoles, and one browser; about 10 s.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +15,7 @@ from tests.support.browser import (
     browser_page,
     chromium,
     console_process,
+    keep_picture,
     never_pressed,
     press_what_only_copies,
     skip_unless_whole,
@@ -24,8 +23,6 @@ from tests.support.browser import (
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
-
-PICTURES = os.environ.get("PYBROKER_PICTURES")
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +64,7 @@ def test_acls_are_added_found_and_removed(admin: Page) -> None:
     expect(acls.locator("tbody tr")).to_have_count(1)
     expect(acls.locator("tbody tr")).to_contain_text("User:alice")
     expect(acls.locator("tbody tr")).to_contain_text("logs-…")
-    if PICTURES:
-        admin.screenshot(path=Path(PICTURES) / "security.png")
+    keep_picture(admin, "security")
     acls.get_by_role("button", name="remove the ACL of User:alice").click()
     expect(acls.locator("tbody")).to_contain_text("there are none")
 

@@ -6,11 +6,9 @@ PYBROKER_PICTURES=docs/pictures the page is kept as the picture of docs/LEARN.md
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,14 +16,12 @@ import pytest
 from pybroker_kafka.learn.chapter import Ask, Chapter
 from pybroker_kafka.learn.course import chapters
 from pybroker_kafka.testing import KafkaCluster
-from tests.support.browser import browser_page, chromium
+from tests.support.browser import browser_page, chromium, keep_picture
 from tests.support.course import WRONG, Answers, course_cluster, learning
 from tests.support.patience import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-
-PICTURES = os.environ.get("PYBROKER_PICTURES")
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +48,7 @@ def test_the_page_can_be_read_by_everybody(kafka: KafkaCluster) -> None:
             found = Axe().run(page)
             assert found.violations_count == 0, found.generate_report()
             page.get_by_role("button", name=theme).click()
-        if PICTURES:
-            page.screenshot(path=Path(PICTURES) / "learn.png")
+        keep_picture(page, "learn")
         page.set_viewport_size({"width": 400, "height": 800})
         wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
         assert page.evaluate(wide) is False

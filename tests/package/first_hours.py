@@ -44,7 +44,7 @@ OPERATE = (ROOT / "docs" / "operate").glob("*.md")
 READERS = (
     Reader(
         "backend engineer",
-        "",
+        "[tables]",
         ("pytest", "kafka-python>=3.0.12", "confluent-kafka", "aiokafka"),
         ("README.md", "docs/TESTING.md", "docs/CLIENT.md", "docs/TOOLS.md"),
     ),

@@ -1,4 +1,8 @@
-"""A real browser for the console's tests: Debian's chromium, driven by Playwright."""
+"""A real browser for the console's tests: Debian's chromium, driven by Playwright.
+
+`keep_picture` makes the pictures of the console's pages in the folder PYBROKER_PICTURES. With
+PYBROKER_LOOKS it makes four of each page: light and dark, wide and narrow.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,24 @@ import pytest
 from .processes import ROOT
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, ViewportSize
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+WIDE: ViewportSize = {"width": 1400, "height": 900}
+NARROW: ViewportSize = {"width": 390, "height": 844}
+LOOKS = {
+    "": ("light", WIDE),
+    "-dark": ("dark", WIDE),
+    "-narrow": ("light", NARROW),
+    "-narrow-dark": ("dark", NARROW),
+}
+CHOOSE_THEME = """(wanted) => {
+  if (document.documentElement.dataset.theme !== wanted) document.getElementById("theme").click();
+}"""
+SCROLL_BELOW_HEADER = """(part) => {
+  part.scrollIntoView();
+  scrollBy(0, -document.querySelector("header").offsetHeight - 8);
+}"""
 WAIT_MS = 120_000  # by the wall clock, so generous: a busy machine takes more than 30 s
 # What a test asks for wrongly on purpose, and what the cluster refuses.
 REFUSED = ("responded with a status of 400", "responded with a status of 502")
@@ -44,6 +63,23 @@ document.addEventListener("click", (event) => {
 }, true);
 """
 SAFE = ("Copy", "Save CSV", "Copy as a command", "Copy the command", "Save JSON", "Save SVG")
+
+
+def keep_picture(page: Page, name: str, *, every_look: bool = False, top: str = "") -> None:
+    """Save the page as a picture; a narrow page is scrolled to its part `top`."""
+    folder = os.environ.get("PYBROKER_PICTURES")
+    if not folder:
+        return
+    page.evaluate("document.getElementById('told').replaceChildren()")
+    looks = LOOKS if every_look or os.environ.get("PYBROKER_LOOKS") else {"": LOOKS[""]}
+    for suffix, (theme, size) in looks.items():
+        page.evaluate(CHOOSE_THEME, theme)
+        page.set_viewport_size(size)
+        if top and size is NARROW:
+            page.locator(top).first.evaluate(SCROLL_BELOW_HEADER)
+        page.screenshot(path=Path(folder) / f"{name}{suffix}.png")
+    page.evaluate(CHOOSE_THEME, "light")
+    page.set_viewport_size(WIDE)
 
 
 def press_what_only_copies(page: Page) -> None:
@@ -102,7 +138,7 @@ def browser_page() -> Iterator[Page]:
     with sync_playwright() as playwright:
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=path, args=options)
-        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page = browser.new_page(viewport=WIDE)
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         page.add_init_script(WATCH)
         page.set_default_timeout(WAIT_MS)
