@@ -263,11 +263,6 @@ def _check_together(settings: TableSettings) -> None:
             "pybroker.table.partition.by: tables of Delta are partitioned by columns alone, not by "
             f"{functions[0].function}({functions[0].column})"
         )
-    if settings.format == "delta" and settings.compaction:
-        raise InvalidConfig(
-            f"{COMPACTION}: files of a table of Delta are not merged, since deltalake's merge "
-            "repeats rows if two processes run it at a time"
-        )
     if settings.format == "delta" and settings.generation:
         raise InvalidConfig(
             f"{GENERATION}: a table of Delta is not rebuilt, since deltalake makes no commit of "
