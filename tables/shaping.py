@@ -25,6 +25,8 @@ from .values import Bad, Reader, divided, reader_of
 
 PREFIX: Final = "kafka_"
 HEAD_BYTES: Final = 5  # of a value: a zero, and the number of its schema
+# Without an end, Arrow multiplies 2**63 by the count of values: an even one is an error.
+MAX_VALUE_BYTES: Final = 2**31 - 1
 FETCH_SECONDS: Final = 10.0
 MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 _OF_RECORD: Final = ("key", "headers", "timestamp", "partition", "offset")
@@ -218,7 +220,9 @@ class SubjectShaper:
             if reader is None:
                 bad += [Bad(row, reason) for row in rows]
                 continue
-            bodies = pc.binary_slice(values.take(pa.array(rows, pa.int64())), HEAD_BYTES)
+            bodies = pc.binary_slice(
+                values.take(pa.array(rows, pa.int64())), HEAD_BYTES, MAX_VALUE_BYTES
+            )
             bad += _add_values(pieces, reader, bodies, rows)
         return pieces.table(), bad
 

@@ -96,3 +96,16 @@ def test_types_of_other_subjects_are_columns() -> None:
     assert bad == []
     (row,) = rows.select(["by", "to"]).to_pylist()
     assert row == {"by": {"home": {"city": "Oslo"}}, "to": {"city": "Lima"}}
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+def test_any_number_of_values_has_one_schema(count: int) -> None:
+    """Arrow takes the heads off an odd number of values, and fails with an even one, if it is not
+    told where the values end."""
+    subject = Subject()
+    subject.versions = [record_of("int")]
+    subject.load()
+    batches = [batch_of(1, "int", number) for number in range(count)]
+    whole = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    rows, bad = subject.shape(whole)
+    assert (rows["id"].to_pylist(), bad) == (list(range(count)), [])
