@@ -127,7 +127,8 @@ TABLE_CONFIGS: Mapping[str, ConfigDef] = {
             RAW,
             _schema,
             "The columns: raw has key, value, headers, timestamp, partition and offset; a subject "
-            "of the schema registry, or a schema as JSON, has the fields of the value.",
+            "of the schema registry, or a schema as JSON, has the fields of the value. Of "
+            "Protobuf it is the file's first message, or the one of subject#message.",
             importance=Importance.LOW,
         ),
         topic_config(
