@@ -19,7 +19,6 @@ import json
 import math
 import posixpath
 import re
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
@@ -35,6 +34,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs as pa_fs
 
 from .errors import Conflict
+from .state import now_ms
 from .upkeep import SmallFile, files_to_merge
 
 MS_PER_HOUR: Final = 3_600_000
@@ -57,7 +57,7 @@ def compact(
     if not chosen:
         return False
     rows = _rows(table, chosen)
-    now_ms = int(time.time() * 1000)
+    at_ms = now_ms()
     values = {name: _partition_text(value) for name, value in _partition(chosen[0]).items()}
     path = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
     files_of = pa_fs.PyFileSystem(DeltaStorageHandler(table.table_uri))
@@ -67,9 +67,9 @@ def compact(
     try:
         table.create_write_transaction(
             [
-                AddAction(path, size, values, now_ms, False, stats),
+                AddAction(path, size, values, at_ms, False, stats),
                 *(
-                    RemoveAction(_file(one), False, now_ms, one["size_bytes"], values)
+                    RemoveAction(_file(one), False, at_ms, one["size_bytes"], values)
                     for one in chosen
                 ),
             ],
