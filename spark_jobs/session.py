@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCALA_VERSION = "2.13"
+DELTA_PACKAGE = "io.delta:delta-spark_2.13:4.0.0"
+DELTA_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 EXCLUDED = "org.apache.hadoop:hadoop-client-runtime,org.apache.hadoop:hadoop-client-api"
 
 LONGEST_FETCH_SECONDS = 300.0

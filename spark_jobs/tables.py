@@ -10,9 +10,12 @@ a name needs no prefix. Spark reads them itself: columns, files and row groups t
 need are not read. Iceberg's runtime, and the driver of SQLite for the catalogue of a warehouse that
 is a directory, come from Maven Central once, through Spark's own Ivy.
 
-Invariant: the session adds no table to the catalogue and creates none of its parts.
+Tables of Delta, with `table_format="delta"`, have no catalogue: a session of theirs names, in
+memory, those that are in the warehouse when it starts.
+
+Invariant: the session adds no table to a catalogue on disk and creates none of its parts.
 Leaves out: catalogues in other databases than SQLite, whose drivers and addresses are Java's own;
-tables of Delta, which have no catalogue.
+tables of Delta in an object store.
 """
 
 from __future__ import annotations
@@ -20,12 +23,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ..local.cluster_spec import TABLES
 from ..local.cluster_state import default_data_dir
 from ..tables.place import CATALOG_FILE, CATALOG_NAME, Place
-from .session import SCALA_VERSION, SparkUnavailableError, kafka_session
+from .session import (
+    DELTA_PACKAGE,
+    DELTA_SETTINGS,
+    SCALA_VERSION,
+    SparkUnavailableError,
+    kafka_session,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +57,7 @@ def table_session(
     warehouse: str | Path | None = None,
     *,
     catalog: str | None = None,
+    table_format: Literal["iceberg", "delta"] = "iceberg",
     master: str = "local[*]",
     shuffle_partitions: int = 4,
     packages: tuple[str, ...] = (),
@@ -57,8 +67,9 @@ def table_session(
 
     `warehouse` and `catalog` are the brokers' `pybroker.table.warehouse` and
     `pybroker.table.catalog`; without a warehouse it is that of `pybroker start` on this machine.
-    The other arguments are those of `kafka_session`. Raises ValueError for a catalogue that needs
-    settings of its own; JavaNotFoundError, SparkUnavailableError.
+    A session has the tables of one format. The other arguments are those of `kafka_session`. Raises
+    ValueError for a catalogue that needs settings of its own; JavaNotFoundError,
+    SparkUnavailableError.
     """
     try:
         from pyspark import __version__
@@ -69,14 +80,18 @@ def table_session(
     place = Place(
         str(default_data_dir() / TABLES if warehouse is None else warehouse), catalog=catalog
     )
-    parts = parts_of(place, __version__)
-    return kafka_session(
+    is_delta = table_format == "delta"
+    parts = delta_parts(place, __version__) if is_delta else parts_of(place, __version__)
+    session = kafka_session(
         name,
         master=master,
         shuffle_partitions=shuffle_partitions,
         packages=(*parts.packages, *packages),
         settings={**parts.settings, **(settings or {})},
     )
+    if is_delta:
+        _name_tables(session, place)
+    return session
 
 
 def parts_of(place: Place, spark_version: str) -> Parts:
@@ -120,3 +135,32 @@ def _catalog(place: Place) -> dict[str, str]:
         if place.is_local
         else place.warehouse,
     }
+
+
+def delta_parts(place: Place, spark_version: str) -> Parts:
+    """For a Spark of this version. Raises ValueError."""
+    if not spark_version.startswith("4.0."):
+        raise ValueError(
+            f"Delta {DELTA_PACKAGE.rpartition(':')[2]} is for Spark 4.0, not {spark_version}: give "
+            "Delta's package in packages=, and its extension and catalogue in settings= of "
+            "kafka_session"
+        )
+    if not place.is_local:
+        raise ValueError(
+            f"the tables of {place.warehouse} are in an object store: give the package of its file "
+            "system in packages= of kafka_session, and read a table by its URL: "
+            f'spark.read.format("delta").load("{place.delta_url("TOPIC")}")'
+        )
+    return Parts((DELTA_PACKAGE,), dict(DELTA_SETTINGS))
+
+
+def _name_tables(session: SparkSession, place: Place) -> None:
+    """In the session's own catalogue, which is in memory."""
+    found = sorted(Path(place.warehouse).glob("*/*/_delta_log"))
+    for table in (log.parent for log in found if not log.parent.name.startswith(".")):
+        name = f"`{table.parent.name}`.`{table.name}`"
+        of_all, location = (
+            one.absolute().as_uri().replace("'", "%27") for one in (table.parent, table)
+        )
+        session.sql(f"CREATE DATABASE IF NOT EXISTS `{table.parent.name}` LOCATION '{of_all}'")
+        session.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION '{location}'")

@@ -127,7 +127,8 @@ TABLE_CONFIGS: Mapping[str, ConfigDef] = {
             RAW,
             _schema,
             "The columns: raw has key, value, headers, timestamp, partition and offset; a subject "
-            "of the schema registry, or a schema as JSON, has the fields of the value.",
+            "of the schema registry, or a schema as JSON, has the fields of the value. Of "
+            "Protobuf it is the file's first message, or the one of subject#message.",
             importance=Importance.LOW,
         ),
         topic_config(
@@ -262,11 +263,6 @@ def _check_together(settings: TableSettings) -> None:
         raise InvalidConfig(
             "pybroker.table.partition.by: tables of Delta are partitioned by columns alone, not by "
             f"{functions[0].function}({functions[0].column})"
-        )
-    if settings.format == "delta" and settings.compaction:
-        raise InvalidConfig(
-            f"{COMPACTION}: files of a table of Delta are not merged, since deltalake's merge "
-            "repeats rows if two processes run it at a time"
         )
     if settings.format == "delta" and settings.generation:
         raise InvalidConfig(

@@ -23,6 +23,8 @@ from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from ..client.admin.tables import SNAPSHOTS_TOLD, TableSnapshot
+from . import delta_upkeep
+from .delta_upkeep import MS_PER_HOUR
 from .errors import Conflict, TableError
 from .offsets import OFFSETS, TOPIC_ID, Offsets, from_properties, to_properties
 from .place import Place
@@ -32,8 +34,9 @@ if TYPE_CHECKING:
     from ..storage.table_configs import PartitionField
 
 MAX_PARTITIONS: Final = 100_000
-MS_PER_HOUR: Final = 3_600_000
 DROPPED: Final = "-dropped-"
+COMPACTION: Final = "pybroker/compaction"  # how often all files were merged upon request
+NO_COUNTS: Final[Mapping[str, int]] = {}
 
 
 class DeltaTopicTable:
@@ -115,6 +118,7 @@ class DeltaTopicTable:
             rows=None if counts.null_count else pc.sum(counts).as_py() or 0,
             files=files.num_rows,
             size_bytes=pc.sum(files["size_bytes"]).as_py() or 0,
+            compaction=self.table.transaction_version(COMPACTION) or 0,
             snapshots=history,
         )
 
@@ -130,13 +134,16 @@ class DeltaTopicTable:
 
     def append(self, rows: pa.Table, offsets: Mapping[int, int]) -> None:
         """Raises Conflict."""
+        self._append(rows, self._properties(offsets))
+
+    def _append(self, rows: pa.Table, properties: CommitProperties) -> None:
         try:
             write_deltalake(
                 self.table,
                 rows,
                 mode="append",
                 partition_by=self._partition_by or None,
-                commit_properties=self._properties(offsets),
+                commit_properties=properties,
             )
         except CommitFailedError as error:
             raise Conflict(str(error)) from None
@@ -179,15 +186,22 @@ class DeltaTopicTable:
             raise Conflict(str(error)) from None
 
     def compact(self, target_bytes: int, *, whole: bool = False) -> bool:
-        """Never: deltalake's `optimize` merges files that a commit has merged since, and so adds
-        their rows twice, while its other operations refuse this."""
-        return False
+        properties = self._properties(self.offsets())
+        is_merged = delta_upkeep.compact(self.table, target_bytes, properties, whole=whole)
+        if is_merged:
+            self._table = DeltaTable(self._url)
+        return is_merged
 
-    def remove_orphans(self, min_age_ms: int) -> int:
-        """Never: deltalake's `vacuum` does not know of commits that are under way."""
-        return 0
+    def remove_orphans(self, min_age_ms: int, retention_ms: int) -> int:
+        return delta_upkeep.remove_orphans(self._url, min_age_ms, retention_ms)
 
-    # The configs refuse these: deltalake makes no commit of several writes, as a rebuild needs.
+    def note_compaction(self, number: int) -> None:
+        """In a commit without rows. Raises Conflict."""
+        self._append(
+            self.schema.empty_table(), self._properties(self.offsets(), {COMPACTION: number})
+        )
+
+    # The configs refuse a rebuild: deltalake makes no commit of several writes, as it needs.
 
     def begin_rebuild(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
         raise TableError("a table of Delta is not rebuilt")
@@ -197,9 +211,6 @@ class DeltaTopicTable:
 
     def finish_rebuild(self, generation: int) -> None:
         raise TableError("a table of Delta is not rebuilt")
-
-    def note_compaction(self, number: int) -> None:
-        raise TableError("files of a table of Delta are not merged")
 
     def drop(self) -> None:
         """Remove the table, of a directory, if it is still this topic's. Repeatable: the directory
@@ -230,16 +241,19 @@ class DeltaTopicTable:
             raise Conflict(str(error)) from None
         self._table = DeltaTable(self._url)
 
-    def _properties(self, offsets: Mapping[int, int]) -> CommitProperties:
+    def _properties(
+        self, offsets: Mapping[int, int], counts: Mapping[str, int] = NO_COUNTS
+    ) -> CommitProperties:
         """All partitions have an application transaction, those without a record of offset 0."""
-        count = max(offsets, default=-1) + 1
+        versions = {
+            self._application(partition): offsets.get(partition, 0)
+            for partition in range(max(offsets, default=-1) + 1)
+        }
+        versions |= counts
         return CommitProperties(
             custom_metadata=to_properties(self._topic_id, offsets),
             max_commit_retries=0,
-            app_transactions=[
-                Transaction(self._application(partition), offsets.get(partition, 0))
-                for partition in range(count)
-            ],
+            app_transactions=[Transaction(name, number) for name, number in versions.items()],
         )
 
 

@@ -268,7 +268,7 @@ class IcebergTable:
         """Raises Conflict."""
         iceberg_upkeep.expire(self.table, now_ms() - retention_ms)
 
-    def remove_orphans(self, min_age_ms: int) -> int:
+    def remove_orphans(self, min_age_ms: int, retention_ms: int) -> int:
         return iceberg_orphans.remove(
             self.table,
             lambda: self._catalog.load_table(self._name),

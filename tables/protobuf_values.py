@@ -1,8 +1,10 @@
 """Protobuf messages to columns, by Google's own library.
 
-The columns are the fields of the file's first message. A field that knows whether it is set is null
-if it is not; others have their default, as everywhere in Protobuf. Maps are maps, times of Google's
-`Timestamp` times, its wrappers the values within, and values of an enum their names.
+The columns are the fields of one message of the file, the first one unless another is named. Each
+value begins with the place of its message: indexes from the file downwards, as Confluent's
+serializers write them. Values of other messages do not fit. A field that knows whether it is set is
+null if it is not; others have their default, as everywhere in Protobuf. Maps are maps, times of
+Google's `Timestamp` times, its wrappers the values within, and values of an enum their names.
 
 Leaves out: messages within themselves, and files that import others than Google's own.
 """
@@ -19,7 +21,8 @@ import pyarrow as pa
 from .errors import TableError
 from .raw import TIMESTAMP
 
-FIRST: Final = b"\0"  # after the head of a value: the file's first message
+MAX_DEPTH: Final = 100  # of messages within messages, as Google's parser has it
+_MORE: Final = 0x80  # of a byte of a number: another one follows
 _GOOGLE: Final = (
     "any",
     "api",
@@ -61,8 +64,10 @@ To = Callable[[Any], Any]
 class ProtobufReader:
     """Of values without a head, each the place of a message, and the message."""
 
-    def __init__(self, serialized: str) -> None:
-        """Of a file's descriptor in base 64. Raises TableError, ImportError."""
+    def __init__(self, serialized: str, message: str = "") -> None:
+        """Of a file's descriptor in base 64. `message`: its name, with or without the package; the
+        columns of a file without it are none, and none of its values fits. Raises TableError,
+        ImportError."""
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
         for name in _GOOGLE:
@@ -77,17 +82,22 @@ class ProtobufReader:
                 raise TableError(f"the schema imports {name}, which has no columns") from None
             pool.Add(known)
         pool.Add(file)
-        messages = list(pool.FindFileByName(file.name).message_types_by_name.values())
-        if not messages:
+        found = pool.FindFileByName(file.name)
+        self._messages = list(found.message_types_by_name.values())
+        if not self._messages:
             raise TableError("the schema has no message, so a value has no columns")
-        self._class = message_factory.GetMessageClass(messages[0])
-        top = (messages[0].full_name,)
-        self._fields = [(one, *_column(one, "", top)) for one in messages[0].fields]
+        self._name = message
+        self._wanted = _named(self._messages, file.package, message)
+        self._fields = []
+        if self._wanted is not None:
+            self._class = message_factory.GetMessageClass(self._wanted)
+            top = (self._wanted.full_name,)
+            self._fields = [(one, *_column(one, "", top)) for one in self._wanted.fields]
         self.columns = pa.schema([(one.name, kind) for one, kind, _ in self._fields])
 
     def read(self, values: pa.Array) -> pa.Table:
-        parse = self._class.FromString
-        found = [parse(_body(value)) for value in values.to_pylist()]
+        bodies = [self._body(value) for value in values.to_pylist()]
+        found = [self._class.FromString(body) for body in bodies]
         return pa.table(
             [
                 pa.array([_value(message, field, to) for message in found], kind)
@@ -96,14 +106,65 @@ class ProtobufReader:
             schema=self.columns,
         )
 
+    def _body(self, value: bytes) -> bytes:
+        """Raises ValueError for another message than the wanted one."""
+        path, start = _path(value)
+        message, inner = None, self._messages
+        for index in path:
+            if not 0 <= index < len(inner):
+                raise ValueError(f"its schema has no message at the place {path}")
+            message = inner[index]
+            inner = list(message.nested_types)
+        if self._wanted is None:
+            raise ValueError(f"its schema has no message {self._name}")
+        if message is not self._wanted:
+            assert message is not None
+            raise ValueError(
+                f"it is the message {message.full_name}, and the table has {self._wanted.full_name}"
+            )
+        return value[start:]
 
-def _body(value: bytes) -> bytes:
-    """Raises ValueError for another message than the first one."""
-    if value[:1] == FIRST:
-        return value[1:]
-    if value[:2] == b"\2\0":  # the same, with the number of places
-        return value[2:]
-    raise ValueError("the value is not the first message of its schema")
+
+def _named(messages: Sequence[Any], package: str, name: str) -> Any:
+    """The message of this name, None if there is none."""
+    if not name:
+        return messages[0]
+    waiting = list(messages)
+    while waiting:
+        one = waiting.pop()
+        if one.full_name in (name, f"{package}.{name}"):
+            return one
+        waiting += one.nested_types
+    return None
+
+
+def _path(value: bytes) -> tuple[list[int], int]:
+    """The indexes of a value's message, and where the message begins: their number and each of
+    them, in zigzag; 0 alone is the first message. Raises ValueError."""
+    count, at = _number(value, 0)
+    if count == 0:
+        return [0], at
+    if not 0 < count <= MAX_DEPTH:
+        raise ValueError("it does not begin with the place of a message")
+    path = []
+    for _ in range(count):
+        index, at = _number(value, at)
+        path.append(index)
+    return path, at
+
+
+def _number(value: bytes, at: int) -> tuple[int, int]:
+    """A number of at most 32 bits in zigzag, and what follows it. Raises ValueError."""
+    found = 0
+    for place in range(5):
+        if at >= len(value):
+            break
+        byte = value[at]
+        at += 1
+        found |= (byte & ~_MORE) << 7 * place
+        if not byte & _MORE:
+            return found >> 1 ^ -(found & 1), at
+    raise ValueError("it does not begin with the place of a message")
 
 
 def _value(message: Any, field: Any, to: To) -> Any:

@@ -5,13 +5,15 @@ A row of a schema has the value's fields, then the record's own as `kafka_key`, 
 
 A subject's columns are those of all its versions, by name, numbers as wide as the widest. A value
 names the version that wrote it. One that is not known yet makes the shaper read the subject again:
-if there are new or wider columns, `NewColumns` asks for the table to be opened with them.
+if there are new or wider columns, `NewColumns` asks for the table to be opened with them. Of
+Protobuf the columns are those of one message, which `SUBJECT#MESSAGE` names.
 """
 
 from __future__ import annotations
 
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 from typing import Any, Final, Protocol
 
@@ -24,7 +26,10 @@ from .raw import RAW
 from .values import Bad, Reader, divided, reader_of
 
 PREFIX: Final = "kafka_"
+MESSAGE: Final = "#"  # between a subject and the name of a message
 HEAD_BYTES: Final = 5  # of a value: a zero, and the number of its schema
+# Without an end, Arrow multiplies 2**63 by the count of values: an even one is an error.
+MAX_VALUE_BYTES: Final = 2**31 - 1
 FETCH_SECONDS: Final = 10.0
 MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 _OF_RECORD: Final = ("key", "headers", "timestamp", "partition", "offset")
@@ -149,24 +154,32 @@ class SubjectShaper:
     key = PREFIX + "key"
 
     def __init__(self, subject: str, registry: str) -> None:
-        self._subject = subject
+        self._subject, _, self._message = subject.partition(MESSAGE)
         self._url = registry.rstrip("/")
         self._readers: dict[int, Reader] = {}
         self._others: set[int] = set()  # numbers of schemas that are not the subject's
 
     def load(self) -> None:
         columns = pa.schema([])
-        for version in self._ask(f"/subjects/{self._subject}/versions"):
-            found = self._ask(f"/subjects/{self._subject}/versions/{version}")
+        for version in self._ask(_path(self._subject)):
+            found = self._ask(_path(self._subject, version))
             reader = self._readers[found["id"]] = self._reader(version, found)
             try:
                 columns = pa.unify_schemas([columns, reader.columns], promote_options="permissive")
             except pa.ArrowTypeError:
                 continue  # the registry did not compare them; values that do not fit are bad ones
+        if self._message and not len(columns):
+            raise TableError(f"no version of {self._subject} has the message {self._message}")
         self.columns = _with_record(columns)
 
     def _reader(self, version: int, found: Any) -> Reader:
         kind = found.get("schemaType", "AVRO")
+        if self._message and kind != "PROTOBUF":
+            raise TableError(
+                f"version {version} of {self._subject} is of the kind {kind}, which has no message "
+                f"{self._message}",
+                f"set pybroker.table.schema={self._subject}",
+            )
         if kind == "AVRO":
             return reader_of(kind, found["schema"], self._referenced(found, set()))
         if found.get("references"):
@@ -177,8 +190,8 @@ class SubjectShaper:
         if kind == "PROTOBUF":
             from .protobuf_values import ProtobufReader
 
-            path = f"/subjects/{self._subject}/versions/{version}?format=serialized"
-            return ProtobufReader(self._ask(path)["schema"])
+            path = f"{_path(self._subject, version)}?format=serialized"
+            return ProtobufReader(self._ask(path)["schema"], self._message)
         return reader_of(kind, found["schema"])
 
     def _referenced(self, found: Any, known: set[tuple[str, int]]) -> list[str]:
@@ -188,7 +201,7 @@ class SubjectShaper:
             place = (one["subject"], one["version"])
             if place not in known:
                 known.add(place)
-                other = self._ask(f"/subjects/{place[0]}/versions/{place[1]}")
+                other = self._ask(_path(*place))
                 texts += [*self._referenced(other, known), other["schema"]]
         return texts
 
@@ -218,7 +231,9 @@ class SubjectShaper:
             if reader is None:
                 bad += [Bad(row, reason) for row in rows]
                 continue
-            bodies = pc.binary_slice(values.take(pa.array(rows, pa.int64())), HEAD_BYTES)
+            bodies = pc.binary_slice(
+                values.take(pa.array(rows, pa.int64())), HEAD_BYTES, MAX_VALUE_BYTES
+            )
             bad += _add_values(pieces, reader, bodies, rows)
         return pieces.table(), bad
 
@@ -235,3 +250,9 @@ class SubjectShaper:
                 raise NewColumns
         found = self._readers.get(number)
         return found, "" if found else f"schema {number} is not one of {self._subject}"
+
+
+def _path(subject: str, version: int | None = None) -> str:
+    """Of a subject's versions in the registry, or of one of them."""
+    end = "" if version is None else f"/{version}"
+    return f"/subjects/{urllib.parse.quote(subject, safe='')}/versions{end}"

@@ -50,9 +50,9 @@ class TopicTable(Protocol):
     def expire(self, retention_ms: int) -> None:
         """Remove snapshots that are older, and files that no other has. Raises Conflict."""
 
-    def remove_orphans(self, min_age_ms: int) -> int:
+    def remove_orphans(self, min_age_ms: int, retention_ms: int) -> int:
         """Remove files of commits that were not finished, of this age; returns how many. The loaded
-        state stays."""
+        state stays. `retention_ms`: how long snapshots stay, -1 for ever."""
 
     def begin_rebuild(self, schema: pa.Schema, partition_by: Sequence[PartitionField]) -> None:
         """What is added from now on is a table of its own with this schema, of which readers see

@@ -291,7 +291,7 @@ class TopicWriter:
             table.expire(settings.snapshot_retention_ms)
         else:
             if upkeep.takes_orphans():
-                table.remove_orphans(MIN_AGE_OF_ORPHANS_MS)
+                table.remove_orphans(MIN_AGE_OF_ORPHANS_MS, settings.snapshot_retention_ms)
             return
         there = table.offsets()
         if any(there.get(part, 0) != offsets.get(part, 0) for part in there.keys() | offsets):

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 # Named in full: spark-submit runs this file alone, as a script.
 from pybroker_kafka.spark_jobs import pipeline, schemas
+from pybroker_kafka.spark_jobs.session import DELTA_PACKAGE, DELTA_SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,11 +50,6 @@ FLIGHT_SCHEMA = (
 )
 # The origin of a row, for people and for backfills.
 PLACE = ("_topic", "_partition", "_offset")
-DELTA_SETTINGS = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-}
-DELTA_PACKAGE = "io.delta:delta-spark_2.13:4.0.0"
 _SLICE = re.compile(r"b(\d+)-(\d+)-g(\d+)")
 
 

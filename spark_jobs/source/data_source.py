@@ -103,18 +103,13 @@ class KafkaDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = SourceOptions.parse(dict(self.options), streaming=False)
-        if not options.has_history:
-            self._check_schema(schema)
-        elif not set(schema.fields) <= set(self.schema().fields):
-            raise OptionError(
-                "schema(...) has other columns than the source, whose types are: "
-                + self.schema().simpleString()
-            )
+        self._check_schema(schema, options)
         return BatchReader(options, schema.fieldNames())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        self._check_schema(schema)
-        return StreamReader(SourceOptions.parse(dict(self.options), streaming=True))
+        options = SourceOptions.parse(dict(self.options), streaming=True)
+        self._check_schema(schema, options)
+        return StreamReader(options, schema.fieldNames())
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         if overwrite:
@@ -134,8 +129,14 @@ class KafkaDataSource(DataSource):
         check_columns(schema, options)
         return options
 
-    def _check_schema(self, schema: StructType) -> None:
-        if schema.fieldNames() != self.schema().fieldNames():
+    def _check_schema(self, schema: StructType, options: SourceOptions) -> None:
+        if options.has_history:
+            if not set(schema.fields) <= set(self.schema().fields):
+                raise OptionError(
+                    "schema(...) has other columns than the source, whose types are: "
+                    + self.schema().simpleString()
+                )
+        elif schema.fieldNames() != self.schema().fieldNames():
             raise OptionError("the columns of this source are fixed: leave out schema(...)")
 
 
@@ -156,24 +157,17 @@ class BatchReader(DataSourceReader):
         from .history import plan
 
         files, rest = plan(options, start, end)
-        history = [HistoryPartition(one) for one in files]
-        return [*history, *_tasks(options, ranges.between(rest, end))]
+        return [*map(HistoryPartition, files), *_tasks(options, ranges.between(rest, end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, HistoryPartition):
-            from .history import read
-
-            yield from read(partition.wanted, self._names)
-            return
-        for batch in _read(self._options, partition):
-            yield batch.select(self._names) if self._options.has_history else batch
+        return _read(self._options, self._names, partition)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Returns the offsets up to which a stream can read, and reads the ranges that Spark requests;
     Spark keeps the offsets."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, names: list[str]) -> None:
         if not HAS_LIMITS and options.is_limited:
             import pyspark
 
@@ -183,12 +177,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "leave them out, or use the official connector"
             )
         self._options = options
+        self._names = names
+        self._past: Offsets = {}  # from where on there is no history
         self._latest: Offsets | None = None
         self._until: Offsets | None = None  # the end of the query with Trigger.AvailableNow
         self._last_trigger = 0.0
 
     def initialOffset(self) -> JsonOffsets:  # noqa: N802
         found = _ranges(self._options).at(self._options.start, option="startingOffsets")
+        if self._options.has_history:
+            from .history import begin
+
+            found = begin(self._options, found)
         return offsets_to_json(found)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -232,10 +232,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
         found = _ranges(self._options).between(offsets_from_json(start), offsets_from_json(end))
-        return _tasks(self._options, found)
+        if not self._options.has_history:
+            return _tasks(self._options, found)
+        from .history import plan_ranges
+
+        files, rest, past = plan_ranges(self._options, found, self._past)
+        self._past |= past
+        return [*map(HistoryPartition, files), *_tasks(self._options, rest)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(self._options, partition)
+        return _read(self._options, self._names, partition)
 
     def commit(self, end: JsonOffsets) -> None:
         """The checkpoint has the offsets; nothing is committed to Kafka, as in the official
@@ -292,11 +298,17 @@ def _tasks(options: SourceOptions, ranges: Sequence[OffsetRange]) -> list[InputP
     return [RangePartition(part) for part in parts]
 
 
-def _read(options: SourceOptions, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+def _read(
+    options: SourceOptions, names: list[str], partition: InputPartition | None
+) -> Iterator[pa.RecordBatch]:
     """In a task: a thread fetches chunks while the previous chunk is decoded here.
 
     If there is nothing to read at all, Spark passes None (4.0) or a partition of its own (4.3).
     """
+    if isinstance(partition, HistoryPartition):
+        from .history import read
+
+        yield from read(partition.wanted, names)
     if not isinstance(partition, RangePartition):
         return
     from ...protocol.records.columns import decode_columns
@@ -309,6 +321,6 @@ def _read(options: SourceOptions, partition: InputPartition | None) -> Iterator[
     rows = ArrowRows(wanted.topic, wanted.partition, include_headers=options.include_headers)
     for chunk in iterate(lambda: fetch_range(options, wanted)):
         columns = decode_columns(chunk.records)
-        yield from rows.batches(
-            columns, visible_rows(columns, chunk.aborted, chunk.start, wanted.end)
-        )
+        visible = visible_rows(columns, chunk.aborted, chunk.start, wanted.end)
+        for batch in rows.batches(columns, visible):
+            yield batch.select(names) if options.has_history else batch

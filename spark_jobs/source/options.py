@@ -213,7 +213,7 @@ class SourceOptions:
             raise OptionError(f"kafka.isolation.level={level!r} is not a level of Kafka")
         _check_unknown(options)
         start, end = _limits(options, streaming)
-        has_history = _has_history(options, kafka, streaming)
+        has_history = _has_history(options, kafka, start)
         if has_history:
             kafka["isolation.level"] = "read_committed"
         found = cls(
@@ -311,15 +311,18 @@ def _strategy(
     return topics, None, None
 
 
-def _has_history(options: Options, kafka: Mapping[str, str], streaming: bool) -> bool:
+def _has_history(options: Options, kafka: Mapping[str, str], start: OffsetLimit) -> bool:
     """Whether tables have the history; they have committed records. Raises OptionError."""
     word = (options.text("history") or "brokers").strip().lower()
     if word not in ("table", "brokers"):
         raise OptionError(f"option 'history' is table or brokers, not {word!r}")
     if word == "brokers":
         return False
-    if streaming:
-        raise OptionError("option 'history' is for batch queries: leave it out of a stream")
+    if start == Everywhere(LATEST):
+        raise OptionError(
+            "history=table: a stream that starts at the latest offset reads no history; set "
+            "startingOffsets, to earliest for instance"
+        )
     if kafka.get("isolation.level", "read_committed").strip().lower() != "read_committed":
         raise OptionError(
             "history=table reads committed records alone: leave out kafka.isolation.level, or set "

@@ -24,12 +24,21 @@ from confluent_kafka import Producer
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
+from pybroker_kafka import BlockingAdmin
+from pybroker_kafka.client.admin.config_types import (
+    Alteration,
+    ConfigOperation,
+    ConfigResource,
+    ResourceKind,
+)
+from pybroker_kafka.testing import KafkaCluster
 from tests.support.processes import ROOT, BrokerProcess
 
 WAIT_SECONDS = 240.0
 KILLS = 2
 LOG, TOLD_CHARACTERS = "job.log", 4000
 PARTITIONS = 2
+PAUSES_SECONDS = 0.0, 1.5  # from the plan of the first batch to the kill
 PORTION = 500  # records that are written while a query runs, after each start
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
@@ -37,10 +46,10 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 @contextlib.contextmanager
 def copying(
-    servers: str, source: str, target: str, directory: Path
+    servers: str, source: str, target: str, directory: Path, *options: str
 ) -> Iterator[Callable[[], None]]:
     """The job; what is returned kills it, its JVM and its Python workers."""
-    arguments = [servers, source, target, str(directory)]
+    arguments = [servers, source, target, str(directory), *options]
     with (directory / LOG).open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.spark_copy", *arguments],
@@ -132,3 +141,30 @@ def test_killed_in_the_middle_of_batches(shared_broker: BrokerProcess, tmp_path:
     assert set(found.values()) == {1}
     assert written(servers, target) == values
     assert killed
+
+
+def test_killed_in_the_middle_of_history(tmp_path: Path) -> None:
+    """A stream that begins with the topic's table, of whose records the brokers lack some."""
+    configs = {"pybroker.table": "iceberg", "pybroker.table.target.lag.ms": 100}
+    planned, finished = (tmp_path / "checkpoint" / name for name in ("offsets", "commits"))
+    with KafkaCluster() as cluster, BlockingAdmin(cluster.bootstrap) as admin:
+        servers = cluster.bootstrap
+        source, target = cluster.topic("source", PARTITIONS, config=configs), cluster.topic("copy")
+        produce(servers, source, 0)
+        cluster.table(source, timeout=600)
+        late = Alteration("pybroker.table.target.lag.ms", ConfigOperation.SET, "3600000")
+        admin.configs.alter({ConfigResource(ResourceKind.TOPIC, source): [late]})
+        produce(servers, source, PORTION)  # these are not in the table
+        admin.records.delete_before({(source, number): 100 for number in range(PARTITIONS)})
+        for pause in PAUSES_SECONDS:
+            with copying(servers, source, target, tmp_path, "history=table") as kill:
+                wait_for(lambda: bool(numbers(planned) - numbers(finished)), tmp_path)
+                time.sleep(pause)
+                kill()
+        produce(servers, source, 2 * PORTION)
+        values = {b"%d" % number for number in range(3 * PORTION)}
+        with copying(servers, source, target, tmp_path, "history=table"):
+            wait_for(lambda: len(copied(tmp_path)) == len(values), tmp_path)
+    found = copied(tmp_path)
+    assert set(found) == values
+    assert set(found.values()) == {1}

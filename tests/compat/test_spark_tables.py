@@ -57,3 +57,27 @@ def test_the_page(tmp_path: Path) -> None:
         cluster.table(flights, timeout=600)
         told = run(cluster, tmp_path, "-c", block("test_the_page"))
     assert re.search(r"\| *NULL\| *3\|", told), told
+
+
+READ_DELTA = """
+from pybroker_kafka.spark_jobs.tables import table_session
+
+spark = table_session("flights", table_format="delta")
+spark.table("kafka.flights").groupBy("key").count().show()
+print(len(spark.table("kafka.flights").inputFiles()), "files")
+"""
+
+
+def test_tables_of_delta(tmp_path: Path) -> None:
+    """With files that were merged by the topic's writer."""
+    with KafkaCluster() as cluster:
+        configs = {**CONFIGS, "pybroker.table": "delta"}
+        flights = cluster.topic("flights", exact=True, config=configs)
+        for number in range(3):
+            cluster.produce(flights, str(number))
+            cluster.table(flights, timeout=600)
+        run(cluster, tmp_path, "-m", "pybroker_kafka", "tables", "compact", flights)
+        told = run(cluster, tmp_path, "-c", READ_DELTA)
+    assert re.search(r"\| *NULL\| *3\|", told), told
+    assert "1 files" in told
+    assert not list(tmp_path.iterdir()), "Spark made nothing here"

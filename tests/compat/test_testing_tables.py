@@ -8,10 +8,13 @@ from collections.abc import Iterator
 import pytest
 import trio
 from confluent_kafka import Producer
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pool, message_factory
 
+from pybroker_kafka.registry.protobuf import read as read_proto
 from pybroker_kafka.testing import AsyncKafkaCluster, ClusterError, KafkaCluster
 from tests.support.patience import until
 
@@ -52,14 +55,25 @@ def test_a_subject_of_the_registry_is_the_schema_of_a_table(cluster: KafkaCluste
     assert rows.to_pylist() == [{"carrier": "AA", "delay": 7, "kafka_offset": 0}]
 
 
-def test_a_file_of_protobuf_is_the_schema_of_a_table(cluster: KafkaCluster) -> None:
-    text = 'syntax = "proto3"; message Flight { int64 id = 1; }'
+def test_a_message_of_protobuf_is_the_schema_of_a_table(cluster: KafkaCluster) -> None:
+    """As Confluent's serializer writes it; another message of the file is a dead letter."""
+    text = 'syntax = "proto3"; message Plane { string tail = 1; } message Flight { int64 id = 1; }'
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(read_proto(text, "messages.proto"))
     client = SchemaRegistryClient({"url": cluster.schema_registry_url})
-    number = client.register_schema("messages-value", Schema(text, "PROTOBUF"))
-    configs = {"pybroker.table": "iceberg", "pybroker.table.schema": "messages-value"}
+    configs = {"pybroker.table": "iceberg", "pybroker.table.schema": "messages-value#Flight"}
+    configs["pybroker.table.dead.letter.topic"] = cluster.topic("unwritten", exact=True)
     cluster.topic("messages", exact=True, config={**LAG, **configs})
-    cluster.produce("messages", b"\0" + number.to_bytes(4, "big") + b"\0\x08\x07")
+    context = SerializationContext("messages", MessageField.VALUE)
+    for name, fields in (("Plane", {"tail": "N1"}), ("Flight", {"id": 7})):
+        kind = message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+        serialize = ProtobufSerializer(kind, client, {"use.deprecated.format": False})
+        cluster.produce("messages", serialize(kind(**fields), context))
     assert cluster.table("messages", timeout=600)["id"].to_pylist() == [7]
+    (dead,) = cluster.records("unwritten", at_least=1, timeout=600)
+    assert dict(dead.headers)["__connect.errors.exception.message"] == (
+        b"it is the message Plane, and the table has Flight"
+    )
 
 
 def test_a_table_that_cannot_be_had_is_explained(cluster: KafkaCluster) -> None:

@@ -1,8 +1,9 @@
 """A job that copies a topic with Spark, to Parquet and to another topic, until it is killed.
 
-    python -m tests.support.spark_copy SERVERS SOURCE TARGET DIRECTORY
+    python -m tests.support.spark_copy SERVERS SOURCE TARGET DIRECTORY [OPTION=VALUE ...]
 
-A batch's rows go to DIRECTORY/rows/N, which a second try of batch N overwrites, then to the target.
+The options are those of the source. A batch's rows go to DIRECTORY/rows/N, which a second try of
+batch N overwrites, then to the target.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pybroker_kafka.spark_jobs.session import kafka_session
 from pybroker_kafka.spark_jobs.source.data_source import FORMAT
 
 
-def main(servers: str, source: str, target: str, directory: str) -> None:
+def main(servers: str, source: str, target: str, directory: str, *options: str) -> None:
     session = kafka_session("copy", master="local[2]", shuffle_partitions=2)
 
     def write(batch: Any, number: int) -> None:
@@ -36,6 +37,7 @@ def main(servers: str, source: str, target: str, directory: str) -> None:
         .option("kafka.bootstrap.servers", servers)
         .option("subscribe", source)
         .option("startingOffsets", "earliest")
+        .options(**dict(one.split("=") for one in options))
         .load()
         .writeStream.foreachBatch(write)
         .option("checkpointLocation", str(Path(directory, "checkpoint")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pybroker_kafka.spark_jobs.tables import PREFIX, parts_of, table_session
+from pybroker_kafka.spark_jobs.tables import PREFIX, delta_parts, parts_of, table_session
 from pybroker_kafka.tables.place import Place
 
 
@@ -29,3 +29,13 @@ def test_a_catalogue_behind_rest_needs_no_driver() -> None:
 def test_other_databases_need_settings_of_their_own(catalog: str | None) -> None:
     with pytest.raises(ValueError, match="in a database other than SQLite"):
         table_session("tables", "s3://bucket/warehouse", catalog=catalog)
+
+
+def test_tables_of_delta_are_in_directories_and_for_spark_4_0() -> None:
+    packages, settings = delta_parts(Place("/srv/warehouse"), "4.0.1")
+    assert packages == ("io.delta:delta-spark_2.13:4.0.0",)
+    assert "spark.sql.defaultCatalog" not in settings
+    with pytest.raises(ValueError, match="give Delta's package in packages="):
+        delta_parts(Place("/srv/warehouse"), "4.1.0")
+    with pytest.raises(ValueError, match=r"s3://bucket/kafka/TOPIC"):
+        delta_parts(Place("s3://bucket"), "4.0.0")

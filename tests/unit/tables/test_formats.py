@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pybroker_kafka.storage.table_configs import PartitionField, table_settings
+from pybroker_kafka.tables.delta import DeltaTopicTable
 from pybroker_kafka.tables.errors import Conflict, TableError
 from pybroker_kafka.tables.iceberg import IcebergTable
 from pybroker_kafka.tables.place import Place
@@ -95,28 +97,29 @@ def files_of(kind: str, place: Place) -> int:
     return count
 
 
+@FORMATS
 @pytest.mark.parametrize("by", ["", "offset"])
-def test_merged_files_have_the_same_rows(by: str, tmp_path: Path) -> None:
+def test_merged_files_have_the_same_rows(kind: str, by: str, tmp_path: Path) -> None:
     place = Place(str(tmp_path))
-    table = opened("iceberg", place, by=by)
+    table = opened(kind, place, by=by)
     for number in range(ENOUGH_FILES * 2):
         table.append(rows_of(number % 2, number % 2 + 1), {0: number + 1})
     before = sorted(map(str, table.rows().to_pylist()))
-    stale = opened("iceberg", place, by=by)
+    stale = opened(kind, place, by=by)
     assert table.compact(1 << 20)
     assert table.offsets() == {0: ENOUGH_FILES * 2}
     while table.compact(1 << 20):
         pass
-    assert files_of("iceberg", place) == (2 if by else 1)
-    assert sorted(map(str, opened("iceberg", place).rows().to_pylist())) == before
+    assert files_of(kind, place) == (2 if by else 1)
+    assert sorted(map(str, opened(kind, place).rows().to_pylist())) == before
     with pytest.raises(Conflict):
         stale.compact(1 << 20)
     table.append(rows_of(0, 1), {0: 99})
-    assert opened("iceberg", place).offsets() == {0: 99}
+    assert opened(kind, place).offsets() == {0: 99}
 
 
 def test_deltalake_merges_files_that_were_merged_since(tmp_path: Path) -> None:
-    """Why tables of Delta are not compacted. If this test fails, they can be."""
+    """Why the merge of Delta is not deltalake's. If this test fails, it can be."""
     place = Place(str(tmp_path))
     table = opened("delta", place)
     for number in range(3):
@@ -125,6 +128,69 @@ def test_deltalake_merges_files_that_were_merged_since(tmp_path: Path) -> None:
     for one in (first, second):
         one.optimize.compact()
     assert len(keys_of("delta", place)) == 6
+
+
+def test_merges_in_delta_are_those_of_its_protocol(tmp_path: Path) -> None:
+    """Of partitions with odd values, a column that was added, with the bounds of the files; no data
+    changes, and who has changed the table since is not overwritten."""
+    schema = pa.schema(
+        [("name", pa.string()), ("at", pa.timestamp("us", "UTC")), ("n", pa.int64())]
+    )
+    place = Place(str(tmp_path))
+    settings = table_settings({"pybroker.table": "delta", "pybroker.table.partition.by": "name"})
+    assert settings is not None
+    table = DeltaTopicTable(place, "some.topic", "id")
+    for number in range(2 * ENOUGH_FILES):
+        if number == 2:
+            schema = schema.append(pa.field("late", pa.float64()))
+        table.open(schema, settings.partition_by)
+        row = {"name": (None, "a/b =%")[number % 2], "at": number * 1000, "n": number, "late": 0.5}
+        table.append(pa.Table.from_pylist([row], schema=schema), {0: number + 1})
+    before = sorted(map(str, table.rows().to_pylist()))
+    while table.compact(1 << 20):
+        pass
+    table = DeltaTopicTable(place, "some.topic", "id")
+    table.open(schema, settings.partition_by)
+    assert sorted(map(str, table.rows().to_pylist())) == before
+    actions = pa.table(table.table.get_add_actions()).to_pylist()
+    assert [one["num_records"] for one in actions] == [ENOUGH_FILES] * 2
+    for one in actions:
+        assert one["max"]["n"] - one["min"]["n"] == 2 * ENOUGH_FILES - 2
+        assert (one["max"]["at"] - one["min"]["at"]).microseconds == 14_000
+        assert one["null_count"]["n"] == 0
+    log = (tmp_path / "kafka" / "some_topic" / "_delta_log").glob("*.json")
+    actions = [
+        one for line in max(log).read_text().splitlines() for one in json.loads(line).items()
+    ]
+    assert [one["dataChange"] for kind, one in actions if kind in ("add", "remove")] == [False] * 9
+    named = table.table.to_pyarrow_dataset(file_pruning_predicate="name = 'a/b =%'")
+    assert named.count_rows() == ENOUGH_FILES
+
+
+def test_a_merge_of_delta_is_refused_after_a_deletion_by_others(tmp_path: Path) -> None:
+    place = Place(str(tmp_path))
+    table = opened("delta", place)
+    for number in range(ENOUGH_FILES):
+        table.append(rows_of(number, number + 1), {0: number + 1})
+    DeltaTable(place.delta_url("some.topic")).delete("offset = 3")
+    with pytest.raises(Conflict):
+        table.compact(1 << 20)
+    assert len(keys_of("delta", place)) == ENOUGH_FILES - 1
+
+
+@FORMATS
+def test_a_request_to_merge_all_is_noted(kind: str, tmp_path: Path) -> None:
+    place = Place(str(tmp_path))
+    table = opened(kind, place)
+    for number in range(3):
+        table.append(rows_of(number, number + 1), {0: number + 1})
+    assert not table.compact(1 << 20)
+    while table.compact(1 << 20, whole=True):
+        pass
+    table.note_compaction(2)
+    table.append(rows_of(3, 4), {0: 4})
+    again = opened(kind, place)
+    assert (again.facts().compaction, again.facts().files, again.offsets()) == (2, 2, {0: 4})
 
 
 @FORMATS

@@ -149,7 +149,6 @@ def test_files_are_merged_upon_request_though_they_are_few(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("configs", "why"),
     [
-        ({"": "delta", ".compaction": "1"}, "files of a table of Delta are not merged"),
         ({"": "delta", ".generation": "1"}, "a table of Delta is not rebuilt"),
         ({"": "iceberg", ".compaction": "1", ".file.bytes": "0"}, "so no file is merged"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from typing import Any
@@ -10,6 +11,8 @@ import fastavro
 import pyarrow as pa
 import pytest
 
+from pybroker_kafka.registry.protobuf import read as read_proto
+from pybroker_kafka.tables.errors import TableError
 from pybroker_kafka.tables.raw import RAW
 from pybroker_kafka.tables.shaping import NewColumns, SubjectShaper
 
@@ -96,3 +99,50 @@ def test_types_of_other_subjects_are_columns() -> None:
     assert bad == []
     (row,) = rows.select(["by", "to"]).to_pylist()
     assert row == {"by": {"home": {"city": "Oslo"}}, "to": {"city": "Lima"}}
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+def test_any_number_of_values_has_one_schema(count: int) -> None:
+    """Arrow takes the heads off an odd number of values, and fails with an even one, if it is not
+    told where the values end."""
+    subject = Subject()
+    subject.versions = [record_of("int")]
+    subject.load()
+    batches = [batch_of(1, "int", number) for number in range(count)]
+    whole = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    rows, bad = subject.shape(whole)
+    assert (rows["id"].to_pylist(), bad) == (list(range(count)), [])
+
+
+class Messages(SubjectShaper):
+    """Of a Protobuf file to which a message was added."""
+
+    def _ask(self, path: str) -> Any:
+        assert path.startswith("/subjects/a%2Fb%20c/versions")
+        if path.endswith("/versions"):
+            return [1, 2]
+        version = int(path.rpartition("/")[2].partition("?")[0])
+        late = "message Late { string name = 1; }" if version == 2 else ""
+        text = f'syntax = "proto3"; message First {{ int64 id = 1; }} {late}'
+        serialized = base64.b64encode(read_proto(text, "a.proto").SerializeToString()).decode()
+        text = serialized if "serialized" in path else text
+        return {"id": version, "schema": text, "schemaType": "PROTOBUF"}
+
+
+def test_a_message_of_the_subject_has_the_columns() -> None:
+    subject = Messages("a/b c#Late", "http://registry")
+    subject.load()
+    assert "name" in subject.columns.names
+    assert "id" not in subject.columns.names
+    late = b"\0\0\0\0\2\2\2" + b"\n\1x"
+    first = b"\0\0\0\0\1\0" + b"\x08\7"
+    rows = [{"value": value, "headers": [], "partition": 0, "offset": 0} for value in (late, first)]
+    found, (bad,) = subject.shape(pa.RecordBatch.from_pylist(rows, schema=RAW))
+    assert found["name"].to_pylist() == ["x"]
+    assert (bad.row, bad.reason) == (1, "its schema has no message Late")
+    with pytest.raises(TableError, match="no version of a/b c has the message None"):
+        Messages("a/b c#None", "http://registry").load()
+    other = Subject()
+    other.versions, other._message = [record_of("int")], "Late"
+    with pytest.raises(TableError, match="of the kind AVRO, which has no message Late"):
+        other.load()

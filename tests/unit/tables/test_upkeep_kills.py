@@ -17,15 +17,15 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pybroker_kafka.tables.place import Place
 from tests.support.processes import ROOT
 
-from .test_formats import files_in, files_of, keys_of, opened, rows_of
+from .test_formats import FORMATS, files_in, files_of, keys_of, opened, rows_of
 
 KILLS = (("compact", 0.01), ("expire", 0.005))  # seconds after its start
 
 
-def work(directory: str) -> None:
+def work(kind: str, directory: str) -> None:
     """Append, merge and expire until killed; a line before each step."""
     place = Place(directory)
-    table = opened("iceberg", place)
+    table = opened(kind, place)
     at = table.offsets().get(0, 0)
     while True:
         print("append", flush=True)
@@ -39,9 +39,10 @@ def work(directory: str) -> None:
             table.expire(0)
 
 
-def test_a_killed_writer_loses_and_repeats_nothing(tmp_path: Path) -> None:
+@FORMATS
+def test_a_killed_writer_loses_and_repeats_nothing(kind: str, tmp_path: Path) -> None:
     place = Place(str(tmp_path))
-    code = f"from tests.unit.tables.test_upkeep_kills import work; work({str(tmp_path)!r})"
+    code = f"from tests.unit.tables.test_upkeep_kills import work; work{(kind, str(tmp_path))}"
     for step, moment in KILLS:
         with subprocess.Popen(
             [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -51,18 +52,18 @@ def test_a_killed_writer_loses_and_repeats_nothing(tmp_path: Path) -> None:
                 pass
             time.sleep(moment)
             writer.kill()
-        count = opened("iceberg", place).offsets()[0]
-        assert keys_of("iceberg", place) == sorted(b"k%d" % number for number in range(count))
-    table = opened("iceberg", place)
+        count = opened(kind, place).offsets()[0]
+        assert keys_of(kind, place) == sorted(b"k%d" % number for number in range(count))
+    table = opened(kind, place)
     while table.compact(1 << 20):
         pass
     table.expire(0)
     count = table.offsets()[0]
-    assert keys_of("iceberg", place) == sorted(b"k%d" % number for number in range(count))
-    assert files_of("iceberg", place) < 8
+    assert keys_of(kind, place) == sorted(b"k%d" % number for number in range(count))
+    assert files_of(kind, place) < 8
     assert len(files_in(tmp_path)) < count, "files of merged and expired states are gone"
-    table.remove_orphans(0)
-    assert len(files_in(tmp_path)) == files_of("iceberg", place)
+    table.remove_orphans(0, 0)
+    assert len(files_in(tmp_path)) == files_of(kind, place)
 
 
 def die_in_commit(directory: str) -> None:
@@ -89,9 +90,9 @@ def test_files_of_a_killed_commit_are_removed_and_no_others(tmp_path: Path) -> N
 
     stale = opened("iceberg", place)
     table.append(rows_of(5, 6), {0: 6})
-    assert stale.remove_orphans(3_600_000) == 0, "nothing is so old"
+    assert stale.remove_orphans(3_600_000, 0) == 0, "nothing is so old"
     later = every_file(tmp_path)
-    assert stale.remove_orphans(0) == len(orphans)
+    assert stale.remove_orphans(0, 0) == len(orphans)
     assert every_file(tmp_path) == later - orphans
     assert foreign.exists()
     assert keys_of("iceberg", place) == [b"k0", b"k2", b"k5"]
@@ -104,10 +105,39 @@ def test_older_files_of_the_directory_stay(tmp_path: Path) -> None:
     old = tmp_path / "kafka" / "some_topic" / "data" / f"00000-0-{uuid.uuid4()}.parquet"
     old.touch()
     os.utime(old, (0, 0))
-    assert table.remove_orphans(0) == 0
+    assert table.remove_orphans(0, 0) == 0
     os.utime(old)
-    assert table.remove_orphans(0) == 1
+    assert table.remove_orphans(0, 0) == 1
     assert not old.exists()
+
+
+def test_files_of_a_killed_commit_in_delta(tmp_path: Path) -> None:
+    """Those of a day; a state that is not the newest one takes no later files for useless."""
+    table, directory = opened("delta", Place(str(tmp_path))), tmp_path / "kafka" / "some_topic"
+    table.append(rows_of(0, 1), {0: 1})
+    fresh, old, foreign = (
+        directory / name
+        for name in (
+            f"part-00000-{uuid.uuid4()}-c000.snappy.parquet",
+            f"part-00001-{uuid.uuid4()}-c000.zstd.parquet",
+            "theirs.parquet",
+        )
+    )
+    for one in (fresh, old, foreign):
+        one.touch()
+    for one in (old, foreign):
+        os.utime(one, (time.time() - 90_000,) * 2)
+    stale = opened("delta", Place(str(tmp_path)))
+    table.append(rows_of(1, 2), {0: 2})
+    later = every_file(tmp_path)
+    assert stale.remove_orphans(3_600_000, -1) == 0, "all versions stay"
+    assert stale.remove_orphans(3_600_000, 26 * 3_600_000) == 0, "nothing is so old"
+    assert stale.remove_orphans(3_600_000, 0) == 1
+    assert every_file(tmp_path) == later - {old}
+    assert stale.remove_orphans(0, 0) == 1
+    assert every_file(tmp_path) == later - {old, fresh}
+    table.append(rows_of(2, 3), {0: 3})
+    assert keys_of("delta", Place(str(tmp_path))) == [b"k0", b"k1", b"k2"]
 
 
 def every_file(directory: Path) -> set[Path]:

@@ -10,6 +10,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
+from google.protobuf import descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -202,6 +203,45 @@ def test_messages_of_protobuf_are_rows() -> None:
     _, rows, bad = divided(pa.array([values[0], b"\2\2", b"\0\xff"], pa.binary()), reader.read)
     assert rows == [0]
     assert sorted(one.row for one in bad) == [1, 2]
+
+
+def numbers(*found: int) -> bytes:
+    """In zigzag, as Google's own writer has them."""
+    message = read_proto('syntax = "proto3"; message Of { repeated sint32 n = 1; }', "n.proto")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(message)
+    of = message_factory.GetMessageClass(pool.FindMessageTypeByName("Of"))
+    return bytes(of(n=found).SerializeToString()[2:])
+
+
+@pytest.mark.parametrize("name", ["shop.Order.Line", "Order.Line"])
+def test_a_message_that_is_named_is_the_table(name: str) -> None:
+    file = read_proto(PROTO, "order.proto")
+    serialized = base64.b64encode(file.SerializeToString()).decode()
+    reader = ProtobufReader(serialized, name)
+    assert reader.columns.names == ["what", "count"]
+    line = reader._class(what="tea", count=3).SerializeToString()
+    bad = {
+        b"\0": "it is the message shop.Order, and the table has shop.Order.Line",
+        numbers(1, 1): "it is the message shop.Other, and the table has shop.Order.Line",
+        numbers(2, 0, 9): "its schema has no message at the place [0, 9]",
+        numbers(1, -1): "its schema has no message at the place [-1]",
+        numbers(1, 70_000): "its schema has no message at the place [70000]",
+        numbers(-1): "it does not begin with the place of a message",
+        numbers(2, 0): "it does not begin with the place of a message",
+        b"\xff" * 9: "it does not begin with the place of a message",
+        b"": "it does not begin with the place of a message",
+    }
+    short = (b"", numbers(2, 0))
+    others = [place if place in short else place + line for place in bad]
+    values = pa.array([numbers(2, 0, 0) + line, *others], pa.binary())
+    found, rows, refused = divided(values, reader.read)
+    assert (rows, found.to_pylist()) == ([0], [{"what": "tea", "count": 3}])
+    assert {one.row: one.reason for one in refused} == dict(enumerate(bad.values(), 1))
+    other = ProtobufReader(serialized, "Order.Lin")
+    assert other.columns.names == []
+    _, rows, refused = divided(values[:1], other.read)
+    assert (rows, refused[0].reason) == ([], "its schema has no message Order.Lin")
 
 
 def test_a_message_within_itself_has_no_columns() -> None:

@@ -7,21 +7,29 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+import trio
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pybroker_kafka.client.admin.tables import TableView
+from pybroker_kafka.spark_jobs.source import history
 from pybroker_kafka.spark_jobs.source.history import (
     Cut,
     HistoryFiles,
     _check,
     _files,
+    _first_offsets,
     _offsets,
+    _Stored,
     _Topic,
+    begin,
     cut_at,
+    plan_ranges,
     read,
 )
 from pybroker_kafka.spark_jobs.source.limits import OptionError
+from pybroker_kafka.spark_jobs.source.options import SourceOptions
+from pybroker_kafka.spark_jobs.source.planning import OffsetRange
 from pybroker_kafka.tables.iceberg import IcebergTable, open_catalog
 from pybroker_kafka.tables.place import Place
 from pybroker_kafka.tables.raw import RAW
@@ -81,7 +89,10 @@ class Stored:
 
     def files(self, start: Mapping[int, int], end: Mapping[int, int]) -> list[HistoryFiles]:
         has = _offsets(self.table, self.topic)
-        return _files(self.table, "t", self.topic, cut_at(start, end, has, whole=False), has)
+        return _files(self.stored(), "t", cut_at(start, end, has, whole=False))
+
+    def stored(self) -> _Stored:
+        return _Stored(self.table, self.topic, _offsets(self.table, self.topic))
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +116,98 @@ def test_of_other_offsets_only_their_files_and_rows_are_read(stored: Stored) -> 
     assert len(one.tasks) == 1, "the file of partition 1 is not read"
     assert places_of(files) == [(0, n) for n in range(3, 7)]
     assert stored.files({0: 10}, {0: 12}) == []
+
+
+def test_tasks_need_no_file_of_metadata(tmp_path: Path) -> None:
+    """A writer that commits each second deletes the file that a plan was made with in two minutes,
+    before the last tasks of a large query begin."""
+    stored = Stored(tmp_path)
+    files = stored.files({0: 0, 1: 0}, {0: 10, 1: 6})
+    for path in tmp_path.rglob("*.metadata.json"):
+        path.unlink()
+    assert len(places_of(files)) == 16
+
+
+def test_a_stream_begins_where_the_table_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also before the brokers' first record, and after the topic's first one."""
+    place = Place(str(tmp_path))
+    table = IcebergTable(open_catalog(place), place, "t", "id")
+    table.open(RAW, ())
+    table.append(rows_of(0, range(5, 10)), {0: 10, 1: 0})
+    table.append(rows_of(2, range(3, 4)), {0: 10, 1: 0, 2: 4})
+    topic = _Topic(TableView("t", CONFIGS, 1, None, {}, 0), "id", 0)
+    assert _first_offsets(table.table) == {0: 5, 2: 3}
+    stored = _Stored(table.table, topic, _offsets(table.table, topic))
+    monkeypatch.setattr(history, "_stored", lambda *_, **__: {"t": stored})
+    start = {("t", 0): 8, ("t", 1): 0, ("t", 2): 9}
+    assert begin(stream(), start) == {("t", 0): 5, ("t", 1): 0, ("t", 2): 3}
+    offsets = '{"t":{"0":8,"1":0,"2":9}}'
+    assert begin(stream(startingOffsets=offsets), start) == start
+
+
+def stream(**options: str) -> SourceOptions:
+    given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "history": "table"}
+    given |= {"startingOffsets": "earliest", **options}
+    return SourceOptions.parse(given, streaming=True)
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, 5), st.booleans(), st.integers(0, 5)), max_size=8
+)
+
+
+@settings(deadline=None)
+@given(STEPS)
+def test_each_micro_batch_has_its_offsets_once(steps: list[tuple[int, int, bool, int]]) -> None:
+    """The topic and its table grow, the query is started again, and batches are planned twice."""
+    end = has = at = 0
+    past: dict[tuple[str, int], int] = {}
+    asked: list[int] = []
+    for new, stored, is_restarted, taken in steps:
+        end += new
+        has = min(end, has + stored)
+        to = min(end, at + taken)
+        past = {} if is_restarted else past
+
+        def tables(*_: object, has: int = has, **__: object) -> dict[str, _Stored]:
+            asked.append(has)
+            return {"t": _Stored(None, None, {0: has})}  # type: ignore[arg-type]
+
+        def files(_stored: _Stored, _topic: str, cut: Cut) -> list[HistoryFiles]:
+            bounds = [cut.history] if cut.history else []
+            return [HistoryFiles("t", "", {}, (), one, 0) for one in bounds]
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(history, "_stored", tables)
+            patched.setattr(history, "_files", files)
+            asked.clear()
+            plan = plan_ranges(stream(), [OffsetRange("t", 0, at, to)], past)
+            assert plan_ranges(stream(), [OffsetRange("t", 0, at, to)], plan.past)[:2] == plan[:2]
+        is_past = at >= past.get(("t", 0), at + 1)
+        from_table = [n for one in plan.files for n in range(*(one.bounds or {})[0])]
+        from_brokers = [n for one in plan.rest for n in range(one.start, one.end)]
+        assert from_table + from_brokers == list(range(at, to))
+        assert from_table == ([] if is_past else list(range(at, max(at, min(to, has)))))
+        assert len(asked) == (0 if is_past else 2 if to > at or not plan.past else 1)
+        past, at = past | plan.past, to
+
+
+def test_a_stream_goes_on_without_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic of a pattern that has none yet, or whose table was taken away; a new one needs it."""
+
+    async def look(_options: SourceOptions, _topics: object, may_lack: bool) -> dict[str, _Topic]:
+        await trio.lowlevel.checkpoint()
+        if not may_lack:
+            raise OptionError("has no table")
+        return {}
+
+    monkeypatch.setattr(history, "_look", look)
+    found = [OffsetRange("t", 0, 3, 9)]
+    assert plan_ranges(stream(), found, {}) == ([], found, {("t", 0): 9})
+    with pytest.raises(OptionError, match="has no table"):
+        begin(stream(), {("t", 0): 3})
 
 
 def test_rows_are_those_of_the_source(stored: Stored) -> None:

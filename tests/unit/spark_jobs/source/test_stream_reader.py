@@ -14,6 +14,7 @@ from pybroker_kafka.spark_jobs.source.planning import OffsetRange
 from tests.unit.spark_jobs.source.test_ranges import Table
 
 OPTIONS = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "startingOffsets": "earliest"}
+NAMES = ["value"]
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
 def reader(monkeypatch: pytest.MonkeyPatch, **options: str) -> StreamReader:
     """As under Spark 4.2, which knows limits."""
     monkeypatch.setattr(data_source, "HAS_LIMITS", True)
-    return StreamReader(SourceOptions.parse(OPTIONS | options, streaming=True))
+    return StreamReader(SourceOptions.parse(OPTIONS | options, streaming=True), NAMES)
 
 
 def test_without_limits_all_is_read(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,4 +73,4 @@ def test_limits_need_spark_4_2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_source, "HAS_LIMITS", False)
     options = SourceOptions.parse(OPTIONS | {"maxOffsetsPerTrigger": "5"}, streaming=True)
     with pytest.raises(OptionError, match=r"need Spark 4\.2"):
-        StreamReader(options)
+        StreamReader(options, NAMES)
