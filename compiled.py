@@ -155,6 +155,7 @@ REQUEST_PATH: Final = Unit(
         "replication.fetch_reader",
         "replication.fetch_session",
         "replication.fetches",
+        "replication.first_fetches",
         "replication.hosted_partitions",
         "replication.isr",
         "replication.partition",

@@ -3,7 +3,8 @@
 A node of a local cluster is forked by the supervisor, logs to a file, reports on a pipe, and stops
 on its signal or at the end of its lifeline (`node_signals`). `pybroker broker` and `pybroker
 zookeeper` run the same servers in the foreground, log to the terminal, and stop on SIGTERM, Ctrl-C
-or, unless started with nohup, a closed terminal.
+or, unless started with nohup, a closed terminal. They report to systemd (`service_manager`): a
+member of an ensemble is ready when it serves, which needs a leader.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ..broker.resources.memory import configure_allocator, give_back_memory
 from ..compiled import described
 from .cluster_state import ClusterError, NodeState
 from .node_signals import STOP_SIGNALS, end_of_lifeline
+from .service_manager import report_ready, report_status
 from .zookeeper_credentials import zookeeper_credentials
 from .zookeeper_nodes import member_config
 
@@ -172,7 +174,7 @@ def run_foreground_member(zoo_cfg: Path | None, *, verbose: bool, log_format: st
     if config.ignored:
         logger.warning("%s: no effect here: %s", zoo_cfg or SERVERS, ", ".join(config.ignored))
     if config.servers:
-        _run_in_foreground(_member, config, _announce)
+        _run_in_foreground(partial(_member, on_state=_report_state), config, _log_opened)
     else:
         _run_in_foreground(
             _zookeeper, config.data_dir, config.client_host, config.client_port, None, _announce
@@ -215,6 +217,21 @@ def _announce(
 ) -> None:
     del internal_port, metrics_port, lacks
     logger.info("%s is ready on port %d", name, port)
+    report_ready(f"on port {port}")
+
+
+def _log_opened(
+    name: str, port: int, internal_port: int, metrics_port: int = 0, lacks: str = ""
+) -> None:
+    del internal_port, metrics_port, lacks
+    logger.info("%s is ready on port %d", name, port)
+
+
+def _report_state(state: str, is_serving: bool) -> None:
+    if is_serving:
+        report_ready(state)
+    else:
+        report_status(state)
 
 
 def _run_in_foreground(function: Callable[..., Awaitable[None]], *arguments: object) -> None:
@@ -379,11 +396,12 @@ async def _member(
     *,
     credentials: bytes | None = None,
     fsync: bool = True,
+    on_state: Callable[[str, bool], None] = lambda state, is_serving: None,
 ) -> None:
     from ..broker.zookeeper.member_server import serve_member
 
     name = f"ZooKeeper {config.my_id}"
-    serve = partial(serve_member, config, credentials=credentials, fsync=fsync)
+    serve = partial(serve_member, config, credentials=credentials, fsync=fsync, on_state=on_state)
     await _run_zookeeper(serve, name, ready, orders)
 
 

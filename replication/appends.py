@@ -48,7 +48,6 @@ class Appends:
     __slots__ = (
         "_collected",
         "_effects",
-        "_fetches",
         "_hosted",
         "_partitions",
         "_waiting",
@@ -60,7 +59,6 @@ class Appends:
         self._partitions = hosted.partitions
         self._effects = hosted.effects
         self._waiting = waiting
-        self._fetches = waiting.fetches
         self._collected = waiting.collected
         # The size of all batches that were built anew for a produce.
         self.converted_bytes = 0
@@ -141,8 +139,8 @@ class Appends:
                 self.converted_bytes += info.size_bytes
             if partition.maybe_advance_high_watermark(append.now_ms):
                 self._waiting.high_watermark_moved(key, partition)
-            elif self._fetches.watched:
-                self._waiting.check_fetches(key, partition)
+            else:
+                self._waiting.appended(key, partition, info.first_offset, append.now_ms)
             if self._collected.operations:
                 self._collected.appended(info.size_bytes, self._effects)
         result = ProduceResult(

@@ -102,12 +102,14 @@ class Watchers:
 
 
 class FetchPurgatory(Purgatory[DelayedFetch]):
-    __slots__ = ("_next_number", "_partitions", "watched")
+    __slots__ = ("_followers", "_next_number", "_partitions", "watched")
 
     def __init__(self, partitions: Mapping[TopicPartition, Partition], now_ms: int = 0) -> None:
         super().__init__("Fetch", now_ms)
         self._partitions = partitions
         self._next_number = 0
+        # By broker: the fetches of followers.
+        self._followers: dict[int, dict[DelayedFetch, None]] = {}
         # For others to look up only.
         self.watched: dict[TopicPartition, Watchers] = {}
 
@@ -119,6 +121,10 @@ class FetchPurgatory(Purgatory[DelayedFetch]):
         """All fetches that wait for this partition."""
         watchers = self.watched.get(key)
         return [] if watchers is None else list(_all_of(watchers))
+
+    def of_follower(self, broker_id: int) -> list[DelayedFetch]:
+        """All waiting fetches of one follower (a copy: removing is safe meanwhile)."""
+        return list(self._followers.get(broker_id, ()))
 
     def due(self, watchers: Watchers, partition: Partition) -> list[DelayedFetch]:
         """Of the fetches that wait for this partition, those that its records may complete, and
@@ -171,7 +177,9 @@ class FetchPurgatory(Purgatory[DelayedFetch]):
                 partition = partitions.get(key)
                 end = -1 if partition is None else partition.readable_end_offset(isolation)
                 watchers.ends[isolation] = end
-        if not whenever:
+        if whenever:
+            self._followers.setdefault(params.replica_id, {})[operation] = None
+        else:
             operation.number = self._next_number
             self._next_number += 1
             self._wait_for_bytes(operation)
@@ -217,6 +225,11 @@ class FetchPurgatory(Purgatory[DelayedFetch]):
         is_in_lines = operation.is_in_lines
         if is_in_lines:
             self._leave_lines(operation)
+        if whenever:
+            of_follower = self._followers[params.replica_id]
+            del of_follower[operation]
+            if not of_follower:
+                del self._followers[params.replica_id]
         watched = self.watched
         for key in operation.index_of:
             watchers = watched[key]

@@ -83,7 +83,11 @@ class Fetches:
         operation = DelayedFetch(token, params, entries, results, index_of)
         if operation.has_enough(self._partitions, self._waiting.leader_quota):
             return Done(results)
-        self._waiting.fetches.watch(operation, index_of, now_ms + params.max_wait_ms)
+        wait_ms = params.max_wait_ms
+        first_fetches = self._waiting.first_fetches
+        if first_fetches.awaited and params.is_from_follower:
+            wait_ms = first_fetches.wait_ms(params.replica_id, wait_ms, now_ms)
+        self._waiting.fetches.watch(operation, index_of, now_ms + wait_ms)
         if is_enough:
             collected.add(operation, self._effects)
         return Parked(operation)

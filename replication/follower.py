@@ -28,6 +28,8 @@ from ..storage.log import Log
 from .partition import Partition
 from .types import NO_EPOCH, UNKNOWN_OFFSET
 
+FIRST_EPOCH = 0  # of a leader, in a partition's life
+
 
 class FollowerState(Enum):
     """The next action or question of the follower."""
@@ -157,6 +159,12 @@ class FollowerPartition:
         """Whether the partition still is a follower of the leader that this was made for."""
         partition = self.partition
         return not partition.is_leader and partition.leader_epoch == self.leader_epoch
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the partition has just been created: a leader of ours answers our fetch when the
+        first records come."""
+        return self.leader_epoch == FIRST_EPOCH and self.fetch_offset == 0
 
     @property
     def is_in_sync(self) -> bool:

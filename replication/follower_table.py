@@ -89,6 +89,11 @@ class FollowerTable:
         for key in stale:
             self.remove(key)
 
+    @property
+    def has_urgent_news(self) -> bool:
+        """Whether a partition should not wait for the end of a long poll."""
+        return any(not state.is_new for state in self.changed.values())
+
     # Obstacles
 
     def moved(self, state: FollowerPartition) -> None:

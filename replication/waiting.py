@@ -30,6 +30,7 @@ from .delayed_operations import (
 )
 from .fetch_purgatory import FetchPurgatory
 from .fetch_reader import FetchReader
+from .first_fetches import FirstFetches
 from .hosted_partitions import HostedPartitions
 from .partition import Partition
 from .purgatory import KeyedPurgatory, Operation
@@ -60,6 +61,7 @@ class WaitingOperations:
         "completed",
         "deletes",
         "fetches",
+        "first_fetches",
         "leader_quota",
         "produces",
         "remote_fetch_max_wait_ms",
@@ -84,6 +86,7 @@ class WaitingOperations:
         self.completed = completed
         self.produces: KeyedPurgatory[DelayedProduce] = KeyedPurgatory("Produce", now_ms)
         self.fetches = FetchPurgatory(hosted.partitions, now_ms)
+        self.first_fetches = FirstFetches(hosted.partitions)
         self.remote_fetches: KeyedPurgatory[DelayedRemoteFetch] = KeyedPurgatory(
             "RemoteFetch", now_ms
         )
@@ -134,6 +137,22 @@ class WaitingOperations:
         watchers = self.fetches.watched.get(key)
         if watchers is not None:
             self._look(key, self.fetches.due(watchers, partition))
+
+    def appended(
+        self, key: TopicPartition, partition: Partition, first_offset: int, now_ms: int
+    ) -> None:
+        """A leader has appended, and the high watermark waits for followers."""
+        if self.fetches.watched:
+            self.check_fetches(key, partition)
+        if first_offset == partition.leader_epoch_start_offset:
+            self._await_first_fetches(partition, now_ms)
+
+    def _await_first_fetches(self, partition: Partition, now_ms: int) -> None:
+        """The partition has the first records of its epoch: followers that do not ask for it yet
+        can do so now."""
+        for broker_id in self.first_fetches.expect(partition, now_ms):
+            for operation in self.fetches.of_follower(broker_id):
+                self._answer_fetch(operation)
 
     def _look(self, key: TopicPartition, operations: list[DelayedFetch]) -> None:
         """At once, as long as not too many are completed."""

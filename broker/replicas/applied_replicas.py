@@ -141,7 +141,7 @@ class AppliedReplicas(ABC):
             results = outcome.result
         else:
             _park(outcome.operation, waiter(*args))
-            self.parked(params.max_wait_ms, now_ms)
+            self.parked(outcome.operation.deadline_ms - now_ms, now_ms)
         if self._effects or self._completed:
             self.apply_effects()
         return results

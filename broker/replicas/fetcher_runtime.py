@@ -2,7 +2,9 @@
 
 Job: ask a fetcher for its next step, send it to its leader, pass on the answer. Wakes fetchers for
 news: partitions to follow, a completed flush, a leader that can be reached again. An idle long poll
-is cancelled when its fetcher gets partitions, for they would have to wait behind it.
+is cancelled when its fetcher gets partitions, for they would have to wait behind it. New partitions
+do wait: nobody can have written to them, and a leader of ours answers the poll when somebody does
+(`replication.first_fetches`). A cancelled poll costs its connection and its fetch session.
 
 Invariants: one exchange of a fetcher at a time; a fetcher without partitions ends; the effects and
 completed operations of a fetcher's step are processed before it asks again.
@@ -117,8 +119,10 @@ class FetcherRuntime:
                 assert self._nursery is not None, "the fetchers do not run"
                 task = self._tasks[fetcher] = _FetcherTask(self, fetcher)
                 self._nursery.start_soon(task.run)
-            else:
+            elif fetcher.table.has_urgent_news:
                 task.interrupt()
+            else:
+                task.wake.set()
         self._wake_relieved()
 
     def resize(self, fetchers_per_source: int) -> None:

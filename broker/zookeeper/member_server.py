@@ -12,6 +12,7 @@ ZooKeeper closes its connection at once, and the client comes back after a pause
 
 import logging
 import socket
+from collections.abc import Callable
 
 import trio
 
@@ -55,11 +56,13 @@ async def serve_member(
     fsync: bool = True,
     container_check_ms: int = CONTAINER_CHECK_MS,
     credentials: bytes | None = None,
+    on_state: Callable[[str, bool], None] = lambda state, is_serving: None,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled; `task_status.started(port)` once its ports are open.
 
-    `credentials`, user:password, close it to all other clients; all members have the same. Raises
+    `credentials`, user:password, close it to all other clients; all members have the same.
+    `on_state` gets each new state as a text, and whether clients are served in it. Raises
     OSError if a port is taken, ConfigurationError for TLS that cannot be, NotLoopback if a closed
     member would be reachable from other hosts, and DataDirectoryError if the directory cannot be
     used.
@@ -94,7 +97,7 @@ async def serve_member(
                 config.my_id, config.voters, config.is_observer, limits, config.text
             )
             member = Member(spec, storage, machine, storage.recovered.recent, now_ms)
-            server = MemberServer(listener, storage, machine, clock, config, member, tls)
+            server = MemberServer(listener, storage, machine, clock, config, member, tls, on_state)
             await server.run(task_status)
         finally:
             storage.close()
@@ -109,6 +112,7 @@ class MemberServer(ZooKeeperServer):
         "_leader_link",
         "_links",
         "_member",
+        "_on_state",
         "_served",
         "_state_told",
         "_tls",
@@ -123,6 +127,7 @@ class MemberServer(ZooKeeperServer):
         config: EnsembleConfig,
         member: Member,
         tls: QuorumTls | None,
+        on_state: Callable[[str, bool], None],
     ) -> None:
         super().__init__(
             listener,
@@ -135,6 +140,7 @@ class MemberServer(ZooKeeperServer):
         self._config = config
         self._member = member
         self._tls = tls
+        self._on_state = on_state
         events = ElectionEvents(self._notified, self._refused, self._disconnected)
         self._election_port = ElectionPort(config.my_id, config.reached, events, tls)
         self._links: set[QuorumLink] = set()
@@ -244,12 +250,16 @@ class MemberServer(ZooKeeperServer):
         if member.is_serving:
             epoch = member.epochs.current
             if member.state is PeerState.LEADING:
-                logger.info("leads the ensemble in epoch %d", epoch)
+                told = f"leads the ensemble in epoch {epoch}"
             else:
                 mode = _MODES[member.state]
-                logger.info("is %s of server %s in epoch %d", mode, member.leader_id, epoch)
+                told = f"is {mode} of server {member.leader_id} in epoch {epoch}"
         elif member.state is PeerState.LOOKING:
-            logger.info("looks for a leader: %s", member.why_looking)
+            told = f"looks for a leader: {member.why_looking}"
+        else:
+            return
+        logger.info("%s", told)
+        self._on_state(told, member.is_serving)
 
     async def _flush_forever(self) -> None:
         while True:

@@ -44,9 +44,9 @@ class Machine(ServerProcess):
         self.address = f"{HOST}:{port}"
         self.data = directory / f"zk{number}"
         self._port = port
-        file = directory / f"zk{number}.cfg"
-        file.write_text(config.replace("/var/lib/zookeeper", str(self.data)))
-        super().__init__([*PYBROKER, "zookeeper", str(file)], directory / f"zk{number}.log")
+        self.config = directory / f"zk{number}.cfg"
+        self.config.write_text(config.replace("/var/lib/zookeeper", str(self.data)))
+        super().__init__([*PYBROKER, "zookeeper", str(self.config)], directory / f"zk{number}.log")
 
     def fill(self, copied: Path | None = None) -> None:
         """Its directory with a copy of another, or empty; and its file `myid`."""

@@ -93,6 +93,11 @@ class RealZooKeeper:
         self.launch()
         self.wait_until_ready()
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()

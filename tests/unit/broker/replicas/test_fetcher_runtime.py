@@ -1,6 +1,6 @@
 """The tasks of fetchers over streams, in virtual time: a leader that is there, away, slow, cut."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -98,16 +98,25 @@ class Pair:
 
     def elect(self, leader: int = LEADER, partition: int = 0) -> None:
         self.epoch += 1
-        for node in (self.leader, self.follower):
-            node.cluster.now_ms = node.replica_runtime.clock()
-            result = node.cluster.role(
-                leader=leader,
-                replicas=(LEADER, FOLLOWER),
-                leader_epoch=self.epoch,
-                partition=partition,
-            )
-            if node is self.follower:
-                self.runtime.on_leadership(result)
+        for broker in (LEADER, FOLLOWER):
+            self._tell(broker, leader, partition, self.epoch)
+
+    def create(self, partition: int, *, told: Iterable[int] = (LEADER, FOLLOWER)) -> None:
+        """A new partition, of which these brokers learn."""
+        for broker in told:
+            self._tell(broker, LEADER, partition, epoch=0)
+
+    def _tell(self, broker: int, leader: int, partition: int, epoch: int) -> None:
+        node = self.leader if broker == LEADER else self.follower
+        node.cluster.now_ms = node.replica_runtime.clock()
+        result = node.cluster.role(
+            leader=leader,
+            replicas=(LEADER, FOLLOWER),
+            leader_epoch=epoch,
+            partition=partition,
+        )
+        if node is self.follower:
+            self.runtime.on_leadership(result)
 
     def produce(self, partition: int = 0, *, damaged: bool = False) -> None:
         node = self.leader
@@ -163,6 +172,47 @@ async def test_an_idle_poll_gives_way_to_a_new_partition(
         assert await pair.caught_up(partition=1) < 0.05
         pair.produce()
         assert await pair.caught_up() <= 0.002
+
+
+async def test_new_partitions_join_the_next_poll_and_break_none(
+    pair: Pair, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with pair.running():
+        pair.elect()
+        await trio.sleep(1)
+        asked = len(pair.asked)
+        for partition in range(1, 31):
+            pair.create(partition)
+            await trio.sleep(0.02)
+        await trio.sleep(0.5)
+        assert len(pair.connections) == 1
+        assert len(pair.asked) - asked <= 4  # a poll lasts 500 ms
+        for partition in range(1, 31):
+            pair.produce(partition)
+            assert await pair.caught_up(partition) <= 0.002
+
+
+async def test_the_first_records_of_a_new_partition_do_not_wait_for_the_end_of_a_poll(
+    pair: Pair, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with pair.running():
+        pair.elect()
+        await trio.sleep(2)
+        pair.create(1)
+        await trio.sleep(0.1)
+        pair.produce(1)
+        assert await pair.caught_up(1) <= 0.002
+        # The controller's word reaches the follower behind the records.
+        pair.create(2, told=[LEADER])
+        pair.produce(2)
+        await trio.sleep(0.3)
+        pair.create(2, told=[FOLLOWER])
+        assert await pair.caught_up(2) <= 0.025
+        await trio.sleep(1)
+        asked = len(pair.asked)
+        await trio.sleep(5)
+        assert len(pair.asked) - asked <= 11
+        assert len(pair.connections) == 1
 
 
 async def test_a_cut_connection_is_opened_again(
