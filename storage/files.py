@@ -138,14 +138,14 @@ class CopiedRange(DataFile):
 
     __slots__ = ("_data", "_start")
 
-    def __init__(self, path: str, data: bytes, start: int) -> None:
+    def __init__(self, path: str, data: Buffer, start: int) -> None:
         super().__init__(-1, path)
         self._data = data
         self._start = start
 
     def read_at(self, size: int, position: int) -> bytes:
         begin = position - self._start
-        return self._data[begin : begin + size] if begin >= 0 else b""
+        return bytes(self._data[begin : begin + size]) if begin >= 0 else b""
 
 
 class FileSlice:
@@ -157,7 +157,7 @@ class FileSlice:
 
     __slots__ = ("file", "held", "position", "size")
 
-    def __init__(self, file: DataFile, position: int, size: int, held: bytes = b"") -> None:
+    def __init__(self, file: DataFile, position: int, size: int, held: Buffer = b"") -> None:
         self.file = file
         self.position = position
         self.size = size
@@ -173,7 +173,9 @@ class FileSlice:
         self.file.read_failed(error)
 
     def read(self) -> bytes:
-        return self.held or (self.file.read_at(self.size, self.position) if self.size else b"")
+        if self.held:
+            return bytes(self.held)
+        return self.file.read_at(self.size, self.position) if self.size else b""
 
 
 EMPTY_SLICE = FileSlice(CLOSED_FILE, 0, 0)

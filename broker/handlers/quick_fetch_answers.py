@@ -23,6 +23,7 @@ from ...replication.types import FetchEntry
 from ...storage.files import FileSlice
 
 MAX_TEMPLATES: Final = 10_000
+MAX_RECORDS_BYTES: Final = 64 * 1024  # more are not worth a copy
 FIRST_VERSION: Final = 4  # of records that are sent as they are stored
 _FIRST_VERSION_WITH_START: Final = 5
 _FIRST_VERSION_WITH_SESSION: Final = 7
@@ -101,6 +102,8 @@ class QuickFetchAnswers:
         if type(records) is FileSlice:
             records = records.held
             if not records and len(data.records or b""):
+                return None
+            if len(records) > MAX_RECORDS_BYTES:
                 return None
         elif records is None or len(records):
             return None

@@ -1,8 +1,8 @@
 """Reads ahead of consumers that read the remote tier one range after the other.
 
 `replication.remote.prefetch` decides which ranges; here each one is read by a thread of its own,
-and kept. A consumer's read, in its thread, waits for a range that is on its way, and fails with it.
-A range that begins a segment brings the segment's indexes along.
+and kept. A consumer's read waits for a range that is on its way, and fails with it. A range that
+begins a segment brings the segment's indexes along.
 
 Invariants: what is read counts for the quota of reads from the tier, once, when it is there; with a
 quota that is used up nothing is read ahead. Threads that read ahead are never those that read for
@@ -33,6 +33,16 @@ logger = logging.getLogger("pybroker.broker.remote.prefetcher")
 LOOK_SECONDS = 1.0  # for ranges without a reader
 
 
+class _Content:
+    """The bytes of a range, for threads and tasks that wait for them."""
+
+    __slots__ = ("arrived", "bytes")
+
+    def __init__(self) -> None:
+        self.bytes: Future[Buffer] = Future()
+        self.arrived = trio.Event()
+
+
 class Prefetcher:
     def __init__(
         self,
@@ -49,7 +59,7 @@ class Prefetcher:
         self._clock = clock
         self._threads = trio.CapacityLimiter(threads)
         self.plan = Prefetch(0, threads)
-        self._contents: dict[Range, Future[Buffer]] = {}
+        self._contents: dict[Range, _Content] = {}
         self._nursery: trio.Nursery | None = None
         self._begun = trio.Event()  # replaced when nothing is kept any more
 
@@ -71,10 +81,20 @@ class Prefetcher:
 
     def of(self, segment: RemoteLogSegmentMetadata) -> list[Ahead]:
         """What a read of the segment finds."""
-        return [
-            Ahead(one.start, one.end, self._contents[one].result)
-            for one in self.plan.ranges_of(segment)
-        ]
+        found = []
+        for one in self.plan.ranges_of(segment):
+            result = self._contents[one].bytes.result
+            found.append(Ahead(one.start, one.end, result, None if one.is_loading else result()))
+        return found
+
+    async def arrival(self, segment: RemoteLogSegmentMetadata, awaited: Ahead) -> None:
+        """Wait for bytes that are on their way; raises what their read has raised."""
+        for one in self.plan.ranges_of(segment):
+            if one.start == awaited.start and one.is_loading:
+                content = self._contents[one]
+                await content.arrived.wait()
+                content.bytes.result()
+                return
 
     def read(
         self, segment: RemoteLogSegmentMetadata, found: ReadRange, following: Following
@@ -88,10 +108,10 @@ class Prefetcher:
         most_bytes = self._quota.left(now_ms) - self.plan.loading_bytes
         kept, to_load = self.plan.read(segment, start, end, following, now_ms, most_bytes)
         if kept is not None:
-            content = self._contents[kept] = Future()
-            content.set_result(held)
+            content = self._contents[kept] = _Content()
+            content.bytes.set_result(held)
         for one in to_load:
-            self._contents[one] = Future()
+            self._contents[one] = _Content()
             self._nursery.start_soon(self._load, one)
         self._forget()
         self._begun.set()
@@ -105,7 +125,9 @@ class Prefetcher:
         content = self._contents[one]
         try:
             await trio.to_thread.run_sync(
-                partial(self._read, one, content), limiter=self._threads, abandon_on_cancel=True
+                partial(self._read, one, content.bytes),
+                limiter=self._threads,
+                abandon_on_cancel=True,
             )
         except Exception as error:
             logger.info("Reading %s ahead failed: %s", one.segment.segment_id, error)
@@ -113,6 +135,7 @@ class Prefetcher:
         else:
             self.plan.loaded(one)
             self._quota.record(one.size, self._clock())
+        content.arrived.set()
         self._forget()
 
     def _read(self, one: Range, content: Future[Buffer]) -> None:

@@ -2,8 +2,9 @@
 
 At most `remote.log.reader.threads` reads are under way at once, and
 `remote.log.reader.max.pending.tasks` more wait; further ones fail at once. Each blocking call runs
-in a worker thread. A slow object delays its own fetch, which is answered without records after
-`remote.fetch.max.wait.ms`, and holds one of the threads.
+in a worker thread; a read of what is in memory already needs none. A slow object delays its own
+fetch, which is answered without records after `remote.fetch.max.wait.ms`, and holds one of the
+threads.
 
 A read whose fetch has been answered meanwhile goes on to its end, and its result is kept for the
 consumer's next fetch of the same offset: so a store that needs longer than the wait is read all the
@@ -17,7 +18,8 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -27,13 +29,13 @@ from ...protocol.apis.fetch import AbortedTransaction
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
 from ...replication.remote import reading
-from ...replication.remote.reading import ReadRange, RemoteSegmentFile
+from ...replication.remote.reading import NotInMemory, ReadRange, RemoteSegmentFile
 from ...replication.throttle import ReplicationQuota
 from ...replication.types import RemoteRead, RemoteRecords
 from ...storage.files import EMPTY_SLICE
 from ...storage.log import Log
 from ...storage.log_lookup import TimestampOffset
-from ...storage.remote.index_cache import RemoteIndexCache
+from ...storage.remote.index_cache import RemoteIndexCache, SegmentIndexes
 from ...storage.remote.metadata_topic import RemoteLogNotReadyError
 from ...storage.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from ...storage.remote.storage_manager import RemoteStorageError, RemoteStorageManager
@@ -187,32 +189,25 @@ class RemoteReads:
     async def _batches(
         self, metadata: RemoteLogSegmentMetadata, wanted: RemoteRead, end_offset: int | None
     ) -> ReadRange | None:
+        indexes = await self._indexes_of(metadata)
+        while end_offset is None:  # else all headers are read, which may take a while
+            file = RemoteSegmentFile(self._store, metadata, self.ahead.of(metadata), in_memory=True)
+            try:
+                with _errors_of_stores():
+                    return _batches_of(file, indexes, metadata, wanted, None)
+            except NotInMemory as missing:
+                if missing.ahead is None:
+                    break
+                awaited = missing.ahead
+            with _errors_of_stores():
+                await self.ahead.arrival(metadata, awaited)
         file = RemoteSegmentFile(self._store, metadata, self.ahead.of(metadata))
         try:
             return await self._in_thread(
-                partial(self._batches_of, file, metadata, wanted, end_offset)
+                partial(_batches_of, file, indexes, metadata, wanted, end_offset)
             )
         finally:
             self.quota.record(file.bytes_read, self._replicas.clock())
-
-    def _batches_of(
-        self,
-        file: RemoteSegmentFile,
-        metadata: RemoteLogSegmentMetadata,
-        wanted: RemoteRead,
-        end_offset: int | None,
-    ) -> ReadRange | None:
-        """Blocks."""
-        return reading.read_batches(
-            file,
-            metadata.segment_size_bytes,
-            self._indexes.entry(metadata).lookup_offset(wanted.offset),
-            wanted.offset,
-            wanted.max_bytes,
-            min_one_batch=wanted.min_one_batch,
-            strict_limit=wanted.strict_limit,
-            end_offset=end_offset,
-        )
 
     def _following(
         self, log: Log, name: TopicIdPartition, segment: RemoteLogSegmentMetadata
@@ -233,9 +228,10 @@ class RemoteReads:
         while metadata is not None and not is_complete:
             start = max(batches.first_offset, metadata.start_offset)
             valid = reading.end_of_valid(log, metadata, start)
-            end, entries, is_complete = await self._in_thread(
-                partial(self._aborted_in, metadata, batches, upper, valid)
-            )
+            indexes = await self._indexes_of(metadata)
+            search = partial(_aborted_in, indexes, metadata, batches, upper, valid)
+            is_quick = indexes.has_few_aborted
+            end, entries, is_complete = search() if is_quick else await self._in_thread(search)
             upper = end
             found.update(dict.fromkeys(entries))
             if not is_complete and valid is None:
@@ -251,21 +247,6 @@ class RemoteReads:
             AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
             for one in found
         ]
-
-    def _aborted_in(
-        self,
-        metadata: RemoteLogSegmentMetadata,
-        batches: ReadRange,
-        upper: int | None,
-        valid: int | None,
-    ) -> tuple[int, list[IndexedTransaction], bool]:
-        """(where the batches end, of the first segment; its aborted transactions; whether others
-        have none). Blocks."""
-        entry = self._indexes.entry(metadata)
-        if upper is None:
-            upper = entry.upper_bound_offset(batches.records.position, batches.records.size)
-            upper = metadata.end_offset + 1 if upper is None else upper
-        return upper, *entry.aborted(batches.first_offset, upper, valid)
 
     async def _first_open_offset(self, metadata: RemoteLogSegmentMetadata) -> int:
         """Where the first transaction begins that is open at the end of a segment: later segments
@@ -323,14 +304,61 @@ class RemoteReads:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return hosted.log, TopicIdPartition(hosted.topic_id, *key)
 
+    async def _indexes_of(self, metadata: RemoteLogSegmentMetadata) -> SegmentIndexes:
+        indexes = self._indexes.at_hand(metadata)
+        if indexes is None:
+            indexes = await self._in_thread(partial(self._indexes.entry, metadata))
+        return indexes
+
     async def _in_thread(self, call: Callable[[], ResultT]) -> ResultT:
         """Any error of the storage manager is a RemoteStorageError."""
-        try:
+        with _errors_of_stores():
             return await trio.to_thread.run_sync(
                 call, limiter=self._in_threads, abandon_on_cancel=True
             )
-        except (RemoteStorageError, KafkaError):
-            raise
-        except Exception as error:
-            logger.exception("A storage manager has failed")
-            raise RemoteStorageError(f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _errors_of_stores() -> Iterator[None]:
+    try:
+        yield
+    except (RemoteStorageError, KafkaError, NotInMemory):
+        raise
+    except Exception as error:
+        logger.exception("A storage manager has failed")
+        raise RemoteStorageError(f"{type(error).__name__}: {error}") from error
+
+
+def _batches_of(
+    file: RemoteSegmentFile,
+    indexes: SegmentIndexes,
+    metadata: RemoteLogSegmentMetadata,
+    wanted: RemoteRead,
+    end_offset: int | None,
+) -> ReadRange | None:
+    """Blocks, or raises NotInMemory."""
+    return reading.read_batches(
+        file,
+        metadata.segment_size_bytes,
+        indexes.lookup_offset(wanted.offset),
+        wanted.offset,
+        wanted.max_bytes,
+        min_one_batch=wanted.min_one_batch,
+        strict_limit=wanted.strict_limit,
+        end_offset=end_offset,
+    )
+
+
+def _aborted_in(
+    indexes: SegmentIndexes,
+    metadata: RemoteLogSegmentMetadata,
+    batches: ReadRange,
+    upper: int | None,
+    valid: int | None,
+) -> tuple[int, list[IndexedTransaction], bool]:
+    """(where the batches end, of the first segment; its aborted transactions; whether others have
+    none)."""
+    if upper is None:
+        upper = indexes.upper_bound_offset(batches.records.position, batches.records.size)
+        upper = metadata.end_offset + 1 if upper is None else upper
+    return upper, *indexes.aborted(batches.first_offset, upper, valid)

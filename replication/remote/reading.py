@@ -1,8 +1,12 @@
 """Where an offset lies in the remote tier, and reading from the segment that holds it.
 
-`segment_at` decides on the loop. The other functions block, and run in worker threads; they read a
-remote segment as a file (`RemoteSegmentFile`), so that the walks over batches are those of local
-segments.
+`segment_at` decides on the loop. The other functions read a remote segment as a file
+(`RemoteSegmentFile`), so that the walks over batches are those of local segments. They block, and
+run in worker threads; only where all bytes are in memory already they run on the loop
+(`NotInMemory`).
+
+Records are not copied on their way from the store to the socket, as far as one range that was read
+has them: a slice of it is sent. It keeps the whole range in memory until then.
 
 Mirrors: RemoteLogManager.read, lookupTimestamp, findOffsetByTimestamp.
 """
@@ -35,6 +39,8 @@ from .copying import KnownSegments
 from .lineage import is_of_this_log, with_records
 
 NONE_IS_OPEN: Final = 2**63 - 1
+# Records up to so many bytes are copied, to keep nothing else in memory.
+COPIED_BYTES: Final = 32 * 1024
 
 
 class FindsSegments(KnownSegments, Protocol):
@@ -103,45 +109,73 @@ class Ahead(NamedTuple):
     start: int
     end: int
     wait: Callable[[], Buffer]  # blocks until they are there; raises what their read has raised
+    data: Buffer | None = None  # those that are in memory
+
+
+class NotInMemory(Exception):
+    """A read that must not block would have to: for bytes that are on their way, or for the store
+    (None)."""
+
+    def __init__(self, ahead: Ahead | None) -> None:
+        super().__init__(ahead)
+        self.ahead = ahead
 
 
 class RemoteSegmentFile:
     """A remote segment with the methods of a file that walks over batches need; they block. Bytes
-    that are read `ahead` come from there, all others from the store."""
+    that are read `ahead` come from there, all others from the store: unless it is for reads
+    `in_memory` alone, which raise NotInMemory instead of blocking."""
 
-    __slots__ = ("_ahead", "_metadata", "_store", "bytes_read", "path")
+    __slots__ = ("_ahead", "_in_memory", "_metadata", "_store", "bytes_read", "path")
 
     def __init__(
         self,
         store: RemoteStorageManager,
         metadata: RemoteLogSegmentMetadata,
         ahead: Sequence[Ahead] = (),
+        *,
+        in_memory: bool = False,
     ) -> None:
         self._store = store
         self._metadata = metadata
         self._ahead = ahead
+        self._in_memory = in_memory
         self.path = f"remote segment {metadata.segment_id}"
         self.bytes_read = 0  # from the store
 
-    def is_ahead(self, position: int) -> bool:
-        return any(one.start <= position < one.end for one in self._ahead)
+    def end_ahead(self, position: int) -> int:
+        """Where the bytes end that are read ahead in one piece with those at a position; 0 if these
+        are not."""
+        return max((one.end for one in self._ahead if one.start <= position < one.end), default=0)
 
     def read_at(self, size: int, position: int) -> bytes:
+        return bytes(self.read(size, position))
+
+    def read(self, size: int, position: int) -> Buffer:
+        """Like `read_at`; bytes that are in memory in one piece are not copied."""
         end = min(position + size, self._metadata.segment_size_bytes)
         parts: list[Buffer] = []
         while position < end:
             found = next((one for one in self._ahead if one.start <= position < one.end), None)
             if found is not None:
                 until = min(end, found.end)
-                data = memoryview(found.wait())
-                parts.append(data[position - found.start : until - found.start])
+                parts.append(self._of(found)[position - found.start : until - found.start])
             else:
+                if self._in_memory:
+                    raise NotInMemory(None)
                 starts = (one.start for one in self._ahead if position < one.start < end)
                 until = min(starts, default=end)
                 parts.append(self.read_range(position, until))
                 self.bytes_read += until - position
             position = until
-        return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _of(self, ahead: Ahead) -> memoryview:
+        if ahead.data is not None:
+            return memoryview(ahead.data)
+        if self._in_memory:
+            raise NotInMemory(ahead)
+        return memoryview(ahead.wait())
 
     def read_range(self, start: int, end: int) -> Buffer:
         """From the store, as it gives them."""
@@ -173,7 +207,8 @@ def read_batches(
 ) -> ReadRange | None:
     """Read from the batch that holds `offset`, or the next one, on; the segment has `size` bytes,
     and the batch is at `position` or behind it. None if the segment has nothing more below
-    `end_offset`, or no batch fits. Blocks."""
+    `end_offset`, or no batch fits. Less than `max_bytes` where that spares a copy. Blocks, or
+    raises NotInMemory."""
     within = _Window(file, max(max_bytes, SCAN_CHUNK))
     batches = scan_headers(within, position, size)
     found = next((one for one in batches if one[1].last_offset >= offset), None)
@@ -185,16 +220,18 @@ def read_batches(
         return None
     wanted = max(max_bytes, batch_size if min_one_batch else 0)
     end = min(start + wanted, size)
-    held = within.take(start, end)
+    held = within.take(start, end, min(start + max(batch_size, wanted // 2), end))
     if end_offset is not None:
         held = _below(held, end_offset)
         if not held:
             return None
+    if len(held) <= COPIED_BYTES:
+        held = bytes(held)
     records = FileSlice(CopiedRange(file.path, held, start), start, len(held), held)
     return ReadRange(records, header.base_offset)
 
 
-def _below(held: bytes, end_offset: int) -> bytes:
+def _below(held: Buffer, end_offset: int) -> Buffer:
     """The whole batches that end below an offset."""
     end = 0
     for position, header in iter_batch_headers(held):
@@ -206,7 +243,7 @@ def _below(held: bytes, end_offset: int) -> bytes:
 
 class _Window:
     """A part of the segment at a time, at least so large, since the store takes a while for each.
-    Of bytes that are in memory already a small part is enough for the headers."""
+    Of bytes that are read ahead a small part is enough for the headers."""
 
     __slots__ = ("_chunk", "_file", "_least", "_start", "path")
 
@@ -214,25 +251,25 @@ class _Window:
         self.path = file.path
         self._file = file
         self._least = least_bytes
-        self._chunk = b""
+        self._chunk: Buffer = b""
         self._start = 0
 
     def read_at(self, size: int, position: int) -> bytes:
         begin = position - self._start
         if begin < 0 or begin + size > len(self._chunk):
-            least = SCAN_CHUNK if self._file.is_ahead(position) else self._least
-            self._chunk = self._file.read_at(max(size, least), position)
+            end_ahead = self._file.end_ahead(position)
+            least = end_ahead - position if end_ahead else self._least
+            self._chunk = self._file.read(max(size, least), position)
             self._start, begin = position, 0
-        return self._chunk[begin : begin + size]
+        return bytes(self._chunk[begin : begin + size])
 
-    def take(self, start: int, end: int) -> bytes:
-        """The bytes of a range that begins in the part which was read last."""
+    def take(self, start: int, end: int, least_end: int) -> Buffer:
+        """The bytes from `start`, in the part which was read last, to `end`; or to the end of what
+        is in one piece, if that is not before `least_end`."""
         held = self._chunk[start - self._start : end - self._start]
-        if len(held) == end - start:
+        if start + len(held) >= least_end:
             return held
-        if self._file.is_ahead(start):
-            return self._file.read_at(end - start, start)
-        return held + self._file.read_at(end - start - len(held), start + len(held))
+        return b"".join((held, self._file.read(end - start - len(held), start + len(held))))
 
 
 def search_by_time(

@@ -69,7 +69,7 @@ def fetched_batches(
 
 def _read(records: FileSlice, position: int, size: int) -> bytes:
     if records.held:
-        return records.held[position : position + size]
+        return bytes(records.held[position : position + size])
     return records.file.read_at(size, records.position + position)
 
 

@@ -11,7 +11,8 @@ Invariants:
 - An entry is fetched by one thread; others that ask for the same one wait for it.
 - The cache is never needed: what cannot be written is kept in memory by the one who asked.
 
-Calls may block, and may be made by several threads at once; the locks come from the caller.
+Calls may block, but for `at_hand`, and may be made by several threads at once; the locks come from
+the caller.
 
 Mirrors: RemoteIndexCache. Leaves out its cleaner thread: files go at once, and maps with the last
 user.
@@ -49,6 +50,8 @@ _OFFSET: Final = Struct(">i")
 _POSITION: Final = Struct(">i")
 _TIMESTAMP: Final = Struct(">q")
 _ABORTED: Final = Struct(">hqqqq")
+
+FEW_ABORTED: Final = 500
 
 Lock: TypeAlias = AbstractContextManager[object]
 Content: TypeAlias = bytes | mmap.mmap
@@ -90,6 +93,11 @@ class SegmentIndexes:
         found = bisect_left(entries, position + size, key=self._position)
         return self._base + self._relative(found) if found < len(entries) else None
 
+    @property
+    def has_few_aborted(self) -> bool:
+        """Whether `aborted` takes less than a millisecond."""
+        return len(self._aborted) <= FEW_ABORTED * _ABORTED.size
+
     def aborted(
         self, offset: int, upper_bound: int, end_offset: int | None = None
     ) -> tuple[list[AbortedTransaction], bool]:
@@ -118,12 +126,13 @@ class SegmentIndexes:
 class _Kept:
     """An entry in files; its maps are made at the first use after a restart."""
 
-    __slots__ = ("indexes", "paths", "size_bytes")
+    __slots__ = ("indexes", "is_used", "paths", "size_bytes")
 
     def __init__(self, paths: dict[IndexType, str], size_bytes: int) -> None:
         self.paths = paths
         self.size_bytes = size_bytes
         self.indexes: SegmentIndexes | None = None
+        self.is_used = False  # since it was last looked for under the lock
 
 
 class RemoteIndexCache:
@@ -167,6 +176,14 @@ class RemoteIndexCache:
         with self._fetch_of(key):
             found = self._from_files(key, metadata.start_offset)
             return found if found is not None else self._fetch(key, metadata)
+
+    def at_hand(self, metadata: RemoteLogSegmentMetadata) -> SegmentIndexes | None:
+        """The indexes if they are mapped already. Neither blocks nor waits for a lock."""
+        kept = self._kept.get(metadata.segment_id.id)
+        if kept is None or kept.indexes is None:
+            return None
+        kept.is_used = True
+        return kept.indexes
 
     def remove(self, segment_ids: Collection[RemoteLogSegmentId]) -> None:
         """Forget segments that were deleted."""
@@ -267,7 +284,12 @@ class RemoteIndexCache:
 
     def _evict(self) -> None:
         while self._size > self.max_bytes and len(self._kept) > 1:
-            self._remove(next(iter(self._kept)))
+            key, kept = next(iter(self._kept.items()))
+            if kept.is_used:
+                kept.is_used = False
+                self._kept.move_to_end(key)
+            else:
+                self._remove(key)
 
     def _remove(self, key: bytes) -> None:
         kept = self._kept.pop(key, None)

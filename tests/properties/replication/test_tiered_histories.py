@@ -128,11 +128,10 @@ def _late_start(monkeypatch: pytest.MonkeyPatch) -> None:
 def _short_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody notices that the store returns fewer bytes."""
 
-    def read_at(self: Any, size: int, position: int) -> bytes:
-        end = min(position + size, self._metadata.segment_size_bytes)
-        return bytes(self._store.fetch_log_segment(self._metadata, position, end))
+    def read_range(self: Any, start: int, end: int) -> Any:
+        return self._store.fetch_log_segment(self._metadata, start, end)
 
-    monkeypatch.setattr(reading.RemoteSegmentFile, "read_at", read_at)
+    monkeypatch.setattr(reading.RemoteSegmentFile, "read_range", read_range)
 
 
 def _lost_answers(monkeypatch: pytest.MonkeyPatch) -> None:

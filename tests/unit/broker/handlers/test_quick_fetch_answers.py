@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pybroker_kafka.broker.handlers.quick_fetch_answers import (
     FIRST_VERSION,
+    MAX_RECORDS_BYTES,
     MAX_TEMPLATES,
     QuickFetchAnswers,
 )
@@ -29,6 +30,9 @@ INT = st.integers(-(2**31), 2**31 - 1)
 SPEC = API_TABLE[ApiKey.FETCH]
 ANSWERS = QuickFetchAnswers()
 TOPIC_ID = bytes(range(16))
+
+
+MANY = MAX_RECORDS_BYTES + 1
 
 
 def data_of(index: int, records: FileSlice | bytes, *numbers: int) -> FetchResponsePartitionData:
@@ -101,6 +105,7 @@ def with_divergence() -> FetchResponsePartitionData:
         error_data(0, 6),  # type: ignore[arg-type]
         data_of(0, FileSlice(CLOSED_FILE, 0, 9)),
         data_of(0, b"not of a file"),
+        data_of(0, FileSlice(CLOSED_FILE, 0, MANY, memoryview(bytes(MANY)))),
     ],
 )
 def test_all_else_goes_through_the_codec(data: FetchResponsePartitionData) -> None:

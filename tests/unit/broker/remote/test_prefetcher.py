@@ -11,7 +11,7 @@ import trio
 from pybroker_kafka.broker.remote import prefetcher as prefetcher_module
 from pybroker_kafka.broker.remote.prefetcher import Prefetcher
 from pybroker_kafka.replication.remote.prefetch import IDLE_MS
-from pybroker_kafka.replication.remote.reading import ReadRange, RemoteSegmentFile
+from pybroker_kafka.replication.remote.reading import NotInMemory, ReadRange, RemoteSegmentFile
 from pybroker_kafka.replication.throttle import ReplicationQuota
 from pybroker_kafka.storage.files import CopiedRange, FileSlice
 from pybroker_kafka.storage.remote.segments import (
@@ -110,6 +110,48 @@ async def test_a_range_that_fails_fails_its_reader_and_is_forgotten() -> None:
         with pytest.raises(RemoteStorageError, match="planned"):
             ahead.wait()
         assert [one.start for one in prefetcher.of(segment_of("broken"))] == [PIECE]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_task_that_waits_for_a_range_holds_no_thread() -> None:
+    store, clock = Store(), Times()
+    prefetcher = prefetcher_of(store, clock)
+    segment = segment_of("slow")
+    async with trio.open_nursery() as nursery:
+        await nursery.start(prefetcher.run)
+        read(prefetcher, "slow", 0)
+        read(prefetcher, "slow", PIECE)
+
+        def file() -> RemoteSegmentFile:
+            return RemoteSegmentFile(store, segment, prefetcher.of(segment), in_memory=True)  # type: ignore[arg-type]
+
+        assert len(file().read(PIECE, PIECE)) == PIECE, "the read before is kept"
+        with pytest.raises(NotInMemory) as missing:
+            file().read(PIECE, 2 * PIECE)
+        ahead = missing.value.ahead
+        assert ahead is not None
+        with pytest.raises(NotInMemory) as unknown:
+            file().read(PIECE, 0)
+        assert unknown.value.ahead is None
+        store.gate.set()
+        await prefetcher.arrival(segment, ahead)
+        found = file().read(1000, 2 * PIECE)
+        (_, ahead) = prefetcher.of(segment)
+        assert isinstance(found, memoryview)
+        assert found.obj is ahead.data, "it was not copied"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_task_fails_with_the_range_that_it_waits_for() -> None:
+    store, clock = Store(), Times()
+    prefetcher = prefetcher_of(store, clock)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(prefetcher.run)
+        read(prefetcher, "broken", 0)
+        read(prefetcher, "broken", PIECE)
+        (_, ahead) = prefetcher.of(segment_of("broken"))
+        with pytest.raises(RemoteStorageError, match="planned"):
+            await prefetcher.arrival(segment_of("broken"), ahead)
         nursery.cancel_scope.cancel()
 
 

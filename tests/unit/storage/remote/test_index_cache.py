@@ -167,6 +167,24 @@ def test_entries_have_at_most_the_bytes_and_the_oldest_goes(tmp_path: Path) -> N
     assert len(names(tmp_path)) == 3
 
 
+def test_entries_at_hand_are_those_that_are_mapped_and_stay_while_they_are_used(
+    tmp_path: Path,
+) -> None:
+    store = Store()
+    cache = cache_in(tmp_path, store, 2 * ENTRY_BYTES)
+    assert cache.at_hand(segment(1)) is None
+    first = cache.entry(segment(1))
+    cache.entry(segment(2))
+    assert cache.at_hand(segment(1)) is first
+    cache.entry(segment(3))
+    assert cache.at_hand(segment(1)) is first
+    assert cache.at_hand(segment(2)) is None
+    assert first.has_few_aborted
+    assert cache_in(tmp_path, store).at_hand(segment(1)) is None, "not mapped yet"
+    cache.resize(1)
+    assert len(names(tmp_path)) == 3
+
+
 def test_removed_segments_are_gone(tmp_path: Path) -> None:
     cache = cache_in(tmp_path, Store())
     cache.entry(segment(1))
