@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help demo unit test nightly test-compiled mixed abuse pages properties faults soak spark spark-newest spark-cluster posix bench bench-spark profile lint compiled wheels dist first-hours pythons \
 	venv-demo venv-test site clean
@@ -40,7 +41,8 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("pybroker needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	$(PYTHON) -m venv $(VENV)
 
-INSTALL := .ci/install $(BIN)/python
+# Without compiling what few will import: Python compiles a file when it is first imported.
+INSTALL := $(PIP) install --no-compile
 
 # Of the Sparks that work, the one whose connector's parts all resolve (spark_jobs/session.py).
 PYSPARK := pyspark==4.0.0
@@ -133,7 +135,7 @@ bench-spark: compiled
 	$(BIN)/python -m benchmarks.spark --write $(BENCH)
 
 profile: venv-test
-	@$(BIN)/py-spy --version >/dev/null 2>&1 || $(INSTALL) 'py-spy>=0.4'
+	@$(BIN)/py-spy --version >/dev/null 2>&1 || $(PIP) install 'py-spy>=0.4'
 	$(BIN)/python -m benchmarks.profile $(LOAD)
 
 lint: venv-test
