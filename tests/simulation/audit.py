@@ -60,6 +60,7 @@ class Replica:
         "is_leader",
         "leo",
         "log",
+        "start",
         "truncations",
         "verified",
     )
@@ -67,6 +68,7 @@ class Replica:
     def __init__(self) -> None:
         self.log: Log | None = None
         self.truncations = 0
+        self.start = 0
         self.batches: list[BatchRecord] = []
         self.leo = 0
         self.hw = 0
@@ -76,8 +78,17 @@ class Replica:
         self.verified = 0
 
     def read(self, log: Log, ledger: "Ledger") -> None:
-        """Bring the shadow up with the log; of what was pruned, the ledger has it."""
+        """Bring the shadow up with the log; of what was pruned, the ledger has it.
+
+        A follower may keep batches of its own below the log start of a leader that knows no epoch
+        of them any more, until the same fetch raises its log start: nobody reads them.
+        """
         start = log.log_start_offset
+        if start > self.start:
+            kept = [batch for batch in self.batches if batch.end > start]
+            self.batches = ledger.batches[: ledger.count(start)] + kept
+            self.verified = 0
+        self.start = start
         if log is not self.log or log.local.truncations != self.truncations:
             self.batches = ledger.batches[: ledger.count(start)]
             self.verified = 0
