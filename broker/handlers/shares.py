@@ -97,6 +97,7 @@ class ShareHandlers:
             request.fail(ErrorCode.INVALID_REQUEST)
             return
         is_known = sessions.knows(request.connection)
+        sessions.name_topics(session, self._metadata.topic_name)
         try:
             context = sessions.begin(
                 session,

@@ -135,6 +135,7 @@ class ShareFetching:
         if code != ErrorCode.NONE:
             group = state.options.group_id
             state.cluster.asks("read", group).check(code, answer.error_message, f"group {group!r}")
+        acquired = refused = 0
         for topic in answer.responses:
             for part in topic.partitions:
                 place = (topic.topic_id, part.partition_index)
@@ -142,12 +143,16 @@ class ShareFetching:
                     state.cluster.report(state.problem(place, part.acknowledge_error_code))
                     session.not_stored(place)
                 if part.error_code:
+                    refused += 1
                     self._refused(place, ErrorCode(part.error_code))
                 elif part.acquired_records:
+                    acquired += 1
                     until_ms = sent_ms + answer.acquisition_lock_timeout_ms
                     self._put(place, part, (node, number, until_ms))
         if state.buffer:
             state.arrived.ring()
+        if refused and not acquired:
+            await trio.sleep(RETRY_BACKOFF_SECONDS)  # the answer came at once, and the next would
 
     def _put(
         self, place: IdPartition, part: share_fetch.PartitionData, lock: tuple[int, int, int]
