@@ -3,7 +3,7 @@
 Job: ask a fetcher for its next step, send it to its leader, pass on the answer. Wakes fetchers for
 news: partitions to follow, a completed flush, a leader that can be reached again. An idle long poll
 is cancelled when its fetcher gets partitions, for they would have to wait behind it. New partitions
-do wait: nobody can have written to them, and a leader of ours answers the poll when somebody does
+do wait: they have no records yet, and a leader of ours answers the poll when the first ones come
 (`replication.first_fetches`). A cancelled poll costs its connection and its fetch session.
 
 Invariants: one exchange of a fetcher at a time; a fetcher without partitions ends; the effects and
