@@ -202,7 +202,7 @@ class Broker:
         metrics_address: tuple[str, int] | None,
         task_status: trio.TaskStatus[BoundAddresses],
     ) -> None:
-        await self._identify()
+        await self.zookeeper.over_sessions(self._identify)
         close = self._release_logs  # after a failure from here on
         try:
             await self._load_logs()
@@ -237,21 +237,16 @@ class Broker:
 
     async def _identify(self) -> None:
         """Cluster id, broker id, and the dynamic configs, which may change all that follows."""
-        zookeeper = self.zookeeper
-        await zookeeper.over_sessions(lambda: zookeeper.run(ensure_top_level_paths()))
-        self.cluster_id = await zookeeper.over_sessions(
-            lambda: zookeeper.run(get_or_create_cluster_id(os.urandom(16)))
-        )
+        run = self.zookeeper.run
+        await run(ensure_top_level_paths())
+        self.cluster_id = await run(get_or_create_cluster_id(os.urandom(16)))
         stored = settings.stored_broker_id(self.files, self.config.log_dirs)
         broker_id = self.config.broker_id if self.config.broker_id >= 0 else stored
         if broker_id < 0:
-            most_reserved = self.config.get_int("reserved.broker.max.id")
-            broker_id = await zookeeper.over_sessions(
-                lambda: zookeeper.run(generate_broker_id(most_reserved))
-            )
+            broker_id = await run(generate_broker_id(self.config.get_int("reserved.broker.max.id")))
         self.broker_id = broker_id
         entities = [broker_entity(""), broker_entity(str(broker_id))]
-        found = await zookeeper.over_sessions(lambda: self.store.read_many(entities))
+        found = await self.store.read_many(entities)
         own = await self._own_configs(entities[1], found[entities[1]])
         dynamic.take_over(self.config, default=found[entities[0]], broker=own)
         self.tls = TlsListeners(self.config)
@@ -405,7 +400,7 @@ class Broker:
         await services.start("producer ids", producer_ids.run)
         services.spawn("isr changes", replicas.isr_changes.run)
         await services.start("configs", self.store.follow, self.changes.changed, self.clock)
-        await self.changes.read_entities()
+        await self.zookeeper.over_sessions(self.changes.read_entities)
         services.spawn("key stores", self.changes.watch_key_stores)
         if parts.tokens.tokens.enabled:
             await services.start(

@@ -18,7 +18,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..zookeeper.quorum.epoch_file import encode_epoch_file, read_epoch
 from .cluster_state import ClusterError, NodeState
 from .free_ports import take_ports
 
@@ -175,7 +174,7 @@ def _spread(present: list[Path], wanted: list[Path]) -> None:
         left_out = shutil.ignore_patterns("lock", "*.tmp", "myid")
         shutil.copytree(newest, path, ignore=left_out)
         if accepted:
-            (path / "acceptedEpoch").write_bytes(encode_epoch_file(accepted))
+            (path / "acceptedEpoch").write_text(str(accepted))
         for entry in (*path.iterdir(), path):
             _sync(entry)
     for path, copy in zip(wanted, staged, strict=True):
@@ -213,6 +212,6 @@ def _age(directory: Path) -> tuple[int, int]:
 
 def _epoch(directory: Path, name: str) -> int:
     try:
-        return read_epoch((directory / name).read_bytes()).epoch or 0
-    except OSError:
+        return int((directory / name).read_text())
+    except (OSError, ValueError):
         return 0

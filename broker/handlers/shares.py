@@ -97,7 +97,6 @@ class ShareHandlers:
             request.fail(ErrorCode.INVALID_REQUEST)
             return
         is_known = sessions.knows(request.connection)
-        sessions.name_topics(session, self._metadata.topic_name)
         try:
             context = sessions.begin(
                 session,
@@ -178,6 +177,12 @@ class ShareHandlers:
                 ]
                 yield
             yield
+
+    def named(self, wanted: Wanted) -> Wanted:
+        """With the topic's name, which this broker may have learned since the session began."""
+        if wanted.topic is not None:
+            return wanted
+        return wanted._replace(topic=self._metadata.topic_name(wanted.topic_id))
 
     def topic_error(self, request: Request, wanted: Wanted) -> ErrorCode:
         """Why the partition can not be read, or acknowledged, by this client."""
@@ -315,7 +320,7 @@ class _Exchange:
         assert context is not None
         body: share_fetch.ShareFetchRequest = request.body
         wanted = []
-        for each in context.wanted:
+        for each in map(handlers.named, context.wanted):
             error = handlers.topic_error(request, each)
             if error:
                 self._refused[each.key] = error

@@ -100,7 +100,7 @@ class AclStore:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Run until cancelled; started once all ACLs are known."""
-        await self._make_paths()
+        await self._client.over_sessions(self._make_paths)
         async with trio.open_nursery() as nursery:
             for pattern, path in acl_znodes.CHANGES.items():
                 follower = _Follower(self, pattern, ChangeNotifications(self._client, path))

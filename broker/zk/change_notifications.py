@@ -22,6 +22,7 @@ import trio
 
 from ...protocol.zookeeper.operations import Delete, GetChildren, GetData, SessionExpired
 from ...replication.controller import znodes
+from .zookeeper import NEXT_SESSION_DELAY_MS
 
 if TYPE_CHECKING:
     from .zookeeper import WatchKind
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pybroker.broker.cluster.change_notifications")
 
 CHANGE_EXPIRY_MS = 15 * 60 * 1000
-SESSION_RETRY_SECONDS = 0.1
 
 OnChanges: TypeAlias = Callable[[Sequence[bytes | None]], Awaitable[None]]
 
@@ -75,7 +75,7 @@ class ChangeNotifications:
                 loaded_in = session
             except SessionExpired:
                 logger.info("Following %s continues with a new ZooKeeper session", self._path)
-                await trio.sleep(SESSION_RETRY_SECONDS)
+                await trio.sleep(NEXT_SESSION_DELAY_MS / 1000)
                 continue
             if first:
                 first = False

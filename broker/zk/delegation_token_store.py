@@ -241,8 +241,7 @@ class DelegationTokenStore:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Run until cancelled; started once all tokens are known. Only with tokens switched on."""
-        for path in (TOKENS, TOKEN_CHANGES):
-            await self._client.run(create_recursive(path))
+        await self._client.over_sessions(self._make_paths)
         changes = ChangeNotifications(self._client, TOKEN_CHANGES)
         async with trio.open_nursery() as nursery:
 
@@ -254,6 +253,10 @@ class DelegationTokenStore:
             await nursery.start(follow)
             nursery.start_soon(self._expire_now_and_then, is_controller, expiry_check_interval_ms)
             task_status.started()
+
+    async def _make_paths(self) -> None:
+        for path in (TOKENS, TOKEN_CHANGES):
+            await self._client.run(create_recursive(path))
 
     async def _load(self) -> None:
         async with self._lock:

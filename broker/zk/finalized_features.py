@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ...protocol.features import NOTHING_FINALIZED, SUPPORTED, Levels
-from ...protocol.zookeeper.operations import Exists, GetData, SessionExpired, ZkOperation
+from ...protocol.zookeeper.operations import Exists, GetData, ZkOperation, ZkResult
 from ...replication.controller import znodes
 from .registration import RegistrationError
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .zookeeper_client import ZooKeeperClient
 
 logger = logging.getLogger("pybroker.broker.zk.finalized_features")
-
-SESSION_RETRY_SECONDS = 0.1
 
 
 class FinalizedFeatures:
@@ -51,18 +49,7 @@ class FinalizedFeatures:
         RegistrationError if this broker does not support them."""
         first = True
         while True:
-            self._changed = trio.Event()
-            try:
-                # The first arms a watch even if there is no node.
-                look: list[ZkOperation] = [
-                    Exists(znodes.FEATURE, watch=True),
-                    GetData(znodes.FEATURE),
-                ]
-                _, found = await self._client.execute(look, self._fired)
-            except SessionExpired:
-                # On a machine that stands still for seconds; a new session is on its way.
-                await trio.sleep(SESSION_RETRY_SECONDS)
-                continue
+            _, found = await self._client.over_sessions(self._look)
             self._take(-1 if found.stat is None else found.stat.version, found.data)
             if first:
                 if problems := unsupported(self.levels):
@@ -70,6 +57,12 @@ class FinalizedFeatures:
                 first = False
                 task_status.started()
             await self._changed.wait()
+
+    async def _look(self) -> list[ZkResult]:
+        """The first one arms a watch even if there is no node."""
+        self._changed = trio.Event()
+        look: list[ZkOperation] = [Exists(znodes.FEATURE, watch=True), GetData(znodes.FEATURE)]
+        return await self._client.execute(look, self._fired)
 
     def _take(self, epoch: int, data: bytes | None) -> None:
         self.epoch = epoch

@@ -1,8 +1,8 @@
 """The files of a member of an ensemble: those of one server alone, and its epochs.
 
 Mirrors the use of `FileTxnSnapLog` by `Learner`, and `QuorumPeer`'s files acceptedEpoch and
-currentEpoch (`zookeeper.quorum.epoch_file`). Every call here returns when its effect is on disk.
-None may come while records are being written: the member sees to it.
+currentEpoch, which have a number each, as there. Every call here returns when its effect is on
+disk. None may come while records are being written: the member sees to it.
 
 When the whole state is replaced, a stop in between leaves the new state, the earlier one, or (only
 if the new state ends before it) a beginning of the earlier one.
@@ -14,7 +14,6 @@ from pathlib import Path
 
 import trio
 
-from ...zookeeper.quorum.epoch_file import encode_epoch_file, encode_place, read_epoch
 from ...zookeeper.quorum.history import KEPT
 from ...zookeeper.quorum.learner import Epochs
 from ...zookeeper.snapshot import Capture, encode_snapshot
@@ -123,38 +122,25 @@ class MemberStorage(FileStorage):
         assert self.directory is not None
         path = self.directory / name
         try:
-            epoch = read_epoch(path.read_bytes()).epoch
+            return int(path.read_text().strip())
         except FileNotFoundError:
             return without
-        if epoch is None:
+        except ValueError:
             raise DataDirectoryError(
                 f"{path} has no number: restore it from a copy, or replace this member (an empty"
                 " directory, with its file myid)"
-            )
-        return epoch
+            ) from None
 
     def _write_epoch(self, name: str, epoch: int) -> None:
         assert self.directory is not None
         path = self.directory / name
-        write_at = read_epoch(path.read_bytes()).write_at if path.exists() else None
-        if write_at is not None:
-            with path.open("r+b", buffering=0) as file:
-                file.seek(write_at)
-                file.write(encode_place(epoch))
-                self._sync_data(file.fileno())
-            return
         temporary = path.with_name(name + TEMPORARY_SUFFIX)
-        with temporary.open("wb") as file:
-            file.write(encode_epoch_file(epoch))
+        with temporary.open("w") as file:
+            file.write(str(epoch))
             file.flush()
             self._sync(file.fileno())
         temporary.rename(path)
         self._sync_directory()
-
-    def _sync_data(self, file: int) -> None:
-        """Flush a file whose size has not changed."""
-        if self._fsync:
-            getattr(os, "fdatasync", os.fsync)(file)
 
 
 def open_member_storage(data_dir: Path, *, fsync: bool) -> MemberStorage:

@@ -41,6 +41,9 @@ from .lineage import is_of_this_log, with_records
 NONE_IS_OPEN: Final = 2**63 - 1
 # Records up to so many bytes are copied, to keep nothing else in memory.
 COPIED_BYTES: Final = 32 * 1024
+# Where a read goes on behind a piece, at most so many bytes are joined, but for a larger batch:
+# more would hold the loop.
+JOINED_BYTES: Final = 1024 * 1024
 
 
 class FindsSegments(KnownSegments, Protocol):
@@ -220,7 +223,8 @@ def read_batches(
         return None
     wanted = max(max_bytes, batch_size if min_one_batch else 0)
     end = min(start + wanted, size)
-    held = within.take(start, end, min(start + max(batch_size, wanted // 2), end))
+    least = max(batch_size, min(wanted, JOINED_BYTES) // 2)
+    held = within.take(start, end, min(start + least, end))
     if end_offset is not None:
         held = _below(held, end_offset)
         if not held:
@@ -265,10 +269,11 @@ class _Window:
 
     def take(self, start: int, end: int, least_end: int) -> Buffer:
         """The bytes from `start`, in the part which was read last, to `end`; or to the end of what
-        is in one piece, if that is not before `least_end`."""
+        is in one piece, if that is not before `least_end`; or some joined bytes."""
         held = self._chunk[start - self._start : end - self._start]
         if start + len(held) >= least_end:
             return held
+        end = min(end, max(least_end, start + JOINED_BYTES))
         return b"".join((held, self._file.read(end - start - len(held), start + len(held))))
 
 

@@ -17,7 +17,7 @@ SharePartitionManager.newContext of Kafka 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -144,18 +144,6 @@ class ShareSessions:
         self.partition_count += len(session.partitions) - before
         session.epoch = next_epoch(epoch)
         return ShareContext(list(session.partitions.values()), session)
-
-    def name_topics(self, key: SessionKey, name_of: Callable[[bytes], str | None]) -> None:
-        """Name the topics that this broker did not know when the session got their partitions.
-
-        A session may begin before the controller has told a broker of the topic.
-        """
-        session = self.sessions.get(key)
-        if session is None:
-            return
-        for place, each in session.partitions.items():
-            if each.topic is None and (name := name_of(each.topic_id)) is not None:
-                session.partitions[place] = each._replace(topic=name)
 
     def acknowledge(self, key: SessionKey, epoch: int) -> None:
         """For a request that only acknowledges; raises KafkaError."""

@@ -15,15 +15,17 @@ import trio
 import pybroker_kafka.broker.server
 from pybroker_kafka.broker.cluster.controller_runtime import ControllerRuntime
 from pybroker_kafka.broker.coordinators.group_runtime import offsets_partition_count
+from pybroker_kafka.broker.server import run_broker
 from pybroker_kafka.broker.zk.zookeeper import SessionEvent
 from pybroker_kafka.broker.zk.zookeeper_client import (
     ZooKeeperClient,
+    ZooKeeperUnavailable,
     open_zookeeper,
 )
-from pybroker_kafka.protocol.zookeeper.operations import GetData
+from pybroker_kafka.protocol.zookeeper.operations import GetData, SessionExpired
 from pybroker_kafka.replication.controller import znodes
 from tests.support.in_process import broker as running_broker
-from tests.support.in_process import zookeeper
+from tests.support.in_process import config_of, zookeeper
 from tests.support.raw_zookeeper import close_session
 
 
@@ -42,6 +44,20 @@ async def test_in_the_middle_of_a_read(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(pybroker_kafka.broker.server, "offsets_partition_count", after_the_end)
     with trio.fail_after(120):
         await serve_and_look(tmp_path)
+
+
+async def test_a_step_that_does_not_go_on_ends_the_start_with_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    async def expired(client: ZooKeeperClient, config: Any) -> int:
+        raise SessionExpired
+
+    monkeypatch.setattr(pybroker_kafka.broker.server, "offsets_partition_count", expired)
+    async with zookeeper() as port:
+        with pytest.raises(ZooKeeperUnavailable, match="expired while the broker was starting"):
+            with trio.fail_after(120):
+                await run_broker(config_of(port, tmp_path))
 
 
 async def test_before_the_controller_can_hear_of_it(

@@ -100,6 +100,19 @@ def snapshots(directory: Path) -> list[int]:
     return sorted(int(path.stem) for path in (directory / "t-0").glob("*.snapshot"))
 
 
+def with_later_batches(
+    directory: Path, count: int, files: FaultyFiles | None = None
+) -> tuple[LogManager, Log]:
+    """As `log_with`, with a snapshot, and behind it eight batches of the last producer."""
+    manager, log = log_with(directory, count, files)
+    log.roll(0)
+    while not snapshots(directory):
+        look_after(manager, 0)
+    for sequence in range(1, 9):
+        produce(log, count, sequence)
+    return manager, log
+
+
 # What a roll costs
 
 
@@ -146,12 +159,7 @@ def brokers_collector() -> Iterator[None]:
 @pytest.mark.usefixtures("brokers_collector")
 def test_a_truncation_of_very_many_producers_takes_turns(tmp_path: Path) -> None:
     def take(directory: Path) -> list[float]:
-        manager, log = log_with(directory, MANY)
-        log.roll(0)
-        while not snapshots(directory):
-            look_after(manager, 0)
-        for sequence in range(1, 9):
-            produce(log, MANY, sequence)
+        _, log = with_later_batches(directory, MANY)
         end = log.log_end_offset - 4
         took = [held_ms(lambda: log.truncate_to(end))]
         is_over = False
@@ -190,13 +198,11 @@ def test_to_start_over_lets_go_of_very_many_producers_in_turns(tmp_path: Path) -
 # After a truncation, before all of them were built anew
 
 
-def cut(directory: Path, files: FaultyFiles | None = None) -> tuple[LogManager, Log]:
-    """A log of which four batches were cut; SOME has five left, of six in its segment."""
-    manager, log = log_with(directory, SOME, files)
-    log.roll(0)
-    look_after(manager, 0)
-    for sequence in range(1, 9):
-        produce(log, SOME, sequence)
+def cut(
+    directory: Path, count: int = SOME, files: FaultyFiles | None = None
+) -> tuple[LogManager, Log]:
+    """A log of which four batches were cut; the last producer has five left."""
+    manager, log = with_later_batches(directory, count, files)
     log.truncate_to(log.log_end_offset - 4)
     return manager, log
 
@@ -215,13 +221,7 @@ def test_an_append_does_not_wait_for_very_many_producers(tmp_path: Path) -> None
     """It is refused with an error that clients retry, and others have their turns."""
 
     def take(directory: Path) -> list[float]:
-        manager, log = log_with(directory, MANY)
-        log.roll(0)
-        while not snapshots(directory):
-            look_after(manager, 0)
-        for sequence in range(1, 9):
-            produce(log, MANY, sequence)
-        log.truncate_to(log.log_end_offset - 4)
+        _, log = cut(directory, MANY)
         refused = []
 
         def append() -> None:
@@ -280,7 +280,7 @@ def test_a_log_whose_producers_are_lost_is_closed_without_a_snapshot(tmp_path: P
 def test_a_rebuild_that_lacks_descriptors_begins_anew(tmp_path: Path, file: str) -> None:
     """Never does the state before the cut, which has truncated batches, count again."""
     files = FaultyFiles()
-    _, log = cut(tmp_path, files)
+    _, log = cut(tmp_path, files=files)
     files.fail("read", errno.EMFILE, path_part=file)
     with pytest.raises(OutOfDescriptors):
         produce(log, SOME, 9)

@@ -21,10 +21,11 @@ Test = Callable[[ShareBroker], Awaitable[None]]
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 
 
-def run(directory: Path, test: Test, **options: Any) -> None:
+def run(directory: Path, test: Test, *, leads: bool = True, **options: Any) -> None:
     async def main() -> None:
         broker = ShareBroker(directory, **options)
-        broker.lead()
+        if leads:
+            broker.lead()
         async with trio.open_nursery() as nursery:
             await broker.run(nursery)
             await test(broker)
@@ -191,6 +192,17 @@ def test_sessions(tmp_path: Path) -> None:
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
     run(tmp_path, test, sessions=2)
+
+
+def test_a_session_may_begin_before_the_broker_knows_the_topic(tmp_path: Path) -> None:
+    async def test(broker: ShareBroker) -> None:
+        part = part_of(await broker.share_fetch(0).wait())
+        assert part.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        broker.lead()
+        broker.produced(9, batch(b"a"))
+        assert acquired(part_of(await broker.share_fetch(1, max_wait_ms=500).wait())) == [(0, 0, 1)]
+
+    run(tmp_path, test, leads=False)
 
 
 def test_unknown_partitions(tmp_path: Path) -> None:

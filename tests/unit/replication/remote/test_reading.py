@@ -9,6 +9,7 @@ import pytest
 from pybroker_kafka.protocol.records.batch import iter_batch_headers
 from pybroker_kafka.protocol.records.builder import build_batch
 from pybroker_kafka.protocol.records.record import SimpleRecord
+from pybroker_kafka.replication.remote import reading
 from pybroker_kafka.replication.remote.reading import (
     COPIED_BYTES,
     Ahead,
@@ -89,3 +90,10 @@ def test_a_batch_of_which_a_part_is_missing_is_waited_for(max_bytes: int) -> Non
         with pytest.raises(NotInMemory) as missing:
             read(4, max_bytes, in_memory(0, SPLIT), *ahead)
         assert missing.value.ahead is (loading if ahead else None)
+
+
+def test_what_is_joined_of_several_ranges_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "JOINED_BYTES", 2 * SIZE)
+    ranges = in_memory(0, SPLIT), in_memory(SPLIT, len(DATA))
+    assert len(read(4, 6 * SIZE, *ranges).records.held) == 2 * SIZE
+    assert len(read(4, 1, *ranges).records.held) == SIZE, "a batch is whole"
