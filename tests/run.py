@@ -23,20 +23,24 @@ Each run has both ways of a request: what is compiled runs in the wire tests, th
 torture and the faults, the sources in all unit and property tests, the simulation and the abuse.
 The clusters of all stages have the features of the newest Kafka finalized; with `--features 3.9`
 (`make test FEATURES=3.9`) nothing is, and brokers answer as Kafka 3.9.
-The closing line counts stages, so that a reader of a CI log finds the verdict at its end.
+Below that the failed stages' last lines come again, and the closing line counts stages: who has
+only the end of a CI log finds the verdict and its reasons there.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -169,6 +173,8 @@ BY_DEFAULT = ("lint", "test")
 # What `make test` leaves out, each once, but for Spark's cluster (20 minutes).
 IN_THE_NIGHT = ("words", "compiled", "nightly", "properties", "mixed", "faults", "abuse", "posix")
 MAX_WAITED_TOLD = 20
+MAX_LINES_TOLD_AGAIN = 120
+PROGRESS = re.compile(r"[.sxXEF]+ +\[ *\d+%\]")  # pytest's
 
 
 class Stage(NamedTuple):
@@ -347,7 +353,7 @@ def run(stages: list[Stage], temporary: Path) -> list[Result]:
         results = [result for future in running for result in future.result()]
     for stage in stages[1:]:
         _headline(stage)
-        print(_output(stage, temporary).read_text(errors="replace"))
+        print("\n".join(_told(stage, temporary)))
     left = sorted(_visible() - before)
     if left:
         print(f"left in the checkout: {', '.join(left)}")
@@ -363,6 +369,12 @@ def _output(stage: Stage, temporary: Path) -> Path:
     return temporary / f"{stage.name}.out"
 
 
+def _told(stage: Stage, temporary: Path) -> list[str]:
+    """What a stage printed, without pytest's lines of progress."""
+    lines = _output(stage, temporary).read_text(errors="replace").splitlines()
+    return [line for line in lines if not PROGRESS.fullmatch(line)]
+
+
 def _run_one(stage: Stage, temporary: Path, *, is_seen: bool) -> Result:
     environment = dict(
         os.environ,
@@ -374,18 +386,40 @@ def _run_one(stage: Stage, temporary: Path, *, is_seen: bool) -> Result:
     # Without compiled files each of the many broker processes would compile the house anew.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     started = time.monotonic()
-    with nullcontext() if is_seen else _output(stage, temporary).open("wb") as file:
+    with _output(stage, temporary).open("wb") as file:
         process = subprocess.Popen(
             stage.command,
             cwd=ROOT,
             env=environment,
             stdout=file,
-            stderr=None if file is None else subprocess.STDOUT,
+            stderr=subprocess.STDOUT,
         )
-        _, status, usage = os.wait4(process.pid, 0)
+        with _shown(_output(stage, temporary)) if is_seen else nullcontext():
+            _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     seconds, cpu_seconds = time.monotonic() - started, usage.ru_utime + usage.ru_stime
     return Result(stage, process.returncode == 0, seconds, cpu_seconds)
+
+
+@contextmanager
+def _shown(path: Path) -> Iterator[None]:
+    """Print what is written to the file, as it comes."""
+    ended = threading.Event()
+
+    def follow() -> None:
+        with path.open(errors="replace") as file:
+            is_last = False
+            while not is_last:
+                is_last = ended.wait(0.2)
+                print(file.read(), end="", flush=True)
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        follower.join()
 
 
 def _headline(stage: Stage) -> None:
@@ -436,12 +470,15 @@ def main() -> int:
         print(f"{verdict} {seconds:7.1f} s {cpu_seconds:7.1f} CPU s  {stage.name}{beside}")
     failed = sum(not result.passed for result in results)
     waited = told(temporary / NOTES)[:MAX_WAITED_TOLD]
+    for line in waited:
+        print(f"only waited {line}")
+    for stage in (result.stage for result in results if not result.passed):
+        print(f"\n=== the end of {stage.name}, which failed")
+        print("\n".join(_told(stage, temporary)[-MAX_LINES_TOLD_AGAIN:]))
     if failed:
         print(f"what the failed tests left is in {temporary}")
     else:
         shutil.rmtree(temporary, ignore_errors=True)
-    for line in waited:
-        print(f"only waited {line}")
     print(f"total  {time.monotonic() - started:7.1f} s")
     print(f"stages: {len(results) - failed} passed, {failed} failed")
     return 1 if failed else 0
