@@ -62,6 +62,7 @@ VERSION = 1
 WAIT_MS = 60
 FIRST_WAIT_MS = 1_000  # the state of a share partition is read meanwhile
 NOTICED_SECONDS = 0.3  # a connection that breaks
+MAX_SETTLE_FETCHES = 1_000
 CONFIG = {
     "offsets.topic.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
@@ -138,12 +139,20 @@ class Side:
 
         until(has_all)
         # States are read, and kept: a fetch of several partitions would find some of them ready.
-        before: list[Place] = []
-        for number, place in enumerate(PLACES):
-            self.fetch(KEEPER, Fetch(number, [place], before, {}, max_records=1))
-            before = [place]
+        epoch = 0
+        left: list[Place] = []
+        for place in PLACES:
+            has_one = False
+            while not has_one:  # a busy broker reads the state later than a fetch waits
+                asked = Fetch(epoch, [place], left, {}, max_records=1)
+                error, found = self.fetch(KEEPER, asked)
+                assert error == "NONE", error
+                has_one = place in found and bool(found[place][2])
+                epoch, left = epoch + 1, []
+                assert epoch < MAX_SETTLE_FETCHES, f"no record of {place}"
+            left = [place]
         back: Batches = {place: [(0, 0, [RELEASE])] for place in PLACES}
-        self.acknowledge(KEEPER, Fetch(len(PLACES), [], [], back))
+        self.acknowledge(KEEPER, Fetch(epoch, [], [], back))
 
     def beat(self, member: str, epoch: int | None, names: list[str] | None) -> tuple[Any, ...]:
         """The error, the epoch and the size of the assignment."""
