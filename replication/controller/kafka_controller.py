@@ -43,7 +43,7 @@ from ...protocol.zookeeper.operations import (
     run_one,
 )
 from . import events, features, replica_states, znodes
-from .brokers import BrokerChanges, read_live_brokers
+from .brokers import UNKNOWN_BROKER_EPOCH, BrokerChanges, read_live_brokers
 from .config import ControllerConfig
 from .context import ControllerContext, Replica
 from .effects import (
@@ -175,6 +175,13 @@ class Controller:
             yield from self._reassignments.process_requests()
 
     def _on_response(self, event: events.BrokerResponse) -> Flow[None]:
+        """An answer to a request for an earlier epoch of its broker comes too late: the broker has
+        bounced, what that request asked for was asked again, and a refusal says nothing of the new
+        request. Kafka takes the refusal, and the topic's deletion waits for the next bounce."""
+        epoch = getattr(event.request, "broker_epoch", UNKNOWN_BROKER_EPOCH)
+        broker = self.context.brokers.get(event.broker_id)
+        if broker is not None and UNKNOWN_BROKER_EPOCH != epoch < broker.epoch:
+            return
         response = event.response
         if isinstance(response, LeaderAndIsrResponse):
             yield from self._brokers.process_leader_and_isr_response(event.broker_id, response)

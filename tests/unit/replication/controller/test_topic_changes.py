@@ -1,10 +1,12 @@
 """Topics grow, get ids, and are deleted with all the pauses that deletion knows."""
 
 from pybroker_kafka.protocol.apis.stop_replica import StopReplicaRequest, StopReplicaResponse
+from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.zookeeper.operations import Create, Delete, SetData
 from pybroker_kafka.replication.controller import znodes
 from pybroker_kafka.replication.controller.context import ReplicaStateName
 from pybroker_kafka.replication.controller.effects import ControlRequest
+from pybroker_kafka.replication.controller.events import BrokerResponse
 from tests.support.controller_cluster import ControllerCluster, state_seen_by
 
 
@@ -97,6 +99,34 @@ def test_deletion_goes_on_after_a_broker_dies_in_the_middle() -> None:
     cluster.start(1)
     assert topic_nodes(cluster, "t") == []
     assert all(c.illegal_transitions == 0 for c in cluster.controllers.values())
+
+
+def test_a_late_refusal_of_an_earlier_run_of_a_broker_halts_no_deletion() -> None:
+    cluster = ControllerCluster([1, 2])
+    cluster.create_topic("t", {0: [2]})
+    cluster.answering = False
+    cluster.delete_topic("t")
+    asked_before = stop_requests(cluster)
+    cluster.kill(2)
+    cluster.start(2)  # the refusal was on its way when the controller learned of both
+    asked_again = stop_requests(cluster)
+    refusal = StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    for request in asked_before:
+        cluster.process(1, BrokerResponse(2, request, refusal))
+    assert "t" not in cluster.active.context.topics_ineligible_for_deletion
+    for request in asked_again:
+        answer = cluster.brokers[2].receive(request)
+        cluster.process(1, BrokerResponse(2, request, answer))
+    assert topic_nodes(cluster, "t") == []
+    assert cluster.active.illegal_transitions == 0
+
+
+def stop_requests(cluster: ControllerCluster) -> list[StopReplicaRequest]:
+    """Those sent since last asked."""
+    found = [request for _, request in cluster.sent if isinstance(request, StopReplicaRequest)]
+    cluster.sent.clear()
+    assert found
+    return found
 
 
 def test_a_new_controller_finishes_deletions() -> None:
