@@ -233,6 +233,7 @@ class MemberServer(ZooKeeperServer):
                 link.send(piece)
         if effects.connect_to is not None:
             assert self._nursery is not None
+            self._tell_wish()
             self._nursery.start_soon(self._follow, effects.connect_to)
         self._tell_state()
         self._wake_timer()
@@ -260,6 +261,17 @@ class MemberServer(ZooKeeperServer):
             return
         logger.info("%s", told)
         self._on_state(told, member.is_serving)
+
+    def _tell_wish(self) -> None:
+        wish = self._member.snapshot_wish
+        if wish is not None:
+            logger.warning(
+                "server %d, our leader in epoch %d, asks for a cut at %#x, but our files have no"
+                " state before it: it is asked for a snapshot, which will take their place",
+                self._member.leader_id,
+                wish.epoch,
+                wish.cut_zxid,
+            )
 
     async def _flush_forever(self) -> None:
         while True:
@@ -344,8 +356,9 @@ class MemberServer(ZooKeeperServer):
         try:
             why = await link.run(received)
         finally:
-            if self._leader_link is link:
+            is_replaced = self._leader_link is not link
+            if not is_replaced:
                 self._leader_link = None
-        if is_wanted():
+        if is_wanted() and not is_replaced:
             member.leader_disconnected(f"the connection to its leader: {why}", self._clock.now_ms())
             self._perform_effects()

@@ -4,23 +4,19 @@ Mirrors the use of `FileTxnSnapLog` by `Learner`, and `QuorumPeer`'s files accep
 currentEpoch, which have a number each, as there. Every call here returns when its effect is on
 disk. None may come while records are being written: the member sees to it.
 
-When the whole state is replaced, a stop in between leaves the new state, the earlier one, or (only
-if the new state ends before it) a beginning of the earlier one.
+When the whole state is replaced, a stop in between leaves the new state or the earlier one, also
+where the new one ends before the earlier: `storage` finishes what was begun.
 """
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
-
-import trio
 
 from ...zookeeper.quorum.history import KEPT
 from ...zookeeper.quorum.learner import Epochs
 from ...zookeeper.snapshot import Capture, encode_snapshot
 from ...zookeeper.tree import DataTree
-from ...zookeeper.wal import is_snapshot, snapshot_name, truncation, zxid_of
-from ...zookeeper.zookeeper_server import ZooKeeperMachine
-from .storage import TEMPORARY_SUFFIX, DataDirectoryError, FileStorage
+from ...zookeeper.wal import snapshot_name, truncation
+from .storage import REPLACEMENT_SUFFIX, TEMPORARY_SUFFIX, DataDirectoryError, FileStorage
 
 ACCEPTED_FILE = "acceptedEpoch"
 CURRENT_FILE = "currentEpoch"
@@ -30,7 +26,6 @@ class MemberStorage(FileStorage):
     def __init__(self, directory: Path, *, fsync: bool) -> None:
         super().__init__(directory, fsync=fsync, keep=KEPT)
         try:
-            self._last_zxid = self.recovered.tree.last_zxid
             last_epoch = self.recovered.tree.last_zxid >> 32
             current = self._read_epoch(CURRENT_FILE, last_epoch)
             self._epochs = Epochs(self._read_epoch(ACCEPTED_FILE, current), current)
@@ -68,15 +63,13 @@ class MemberStorage(FileStorage):
                     self._sync(log.fileno())
             self._sync_directory()
             self.recovered = plan.recovered
-            self._last_zxid = zxid
             self._open_log()
         return plan.recovered.tree, plan.recovered.sessions
 
     def install(self, captured: Capture) -> None:
         assert self.directory is not None
-        directory = self.directory
-        final = directory / snapshot_name(captured.zxid)
-        temporary = final.with_name(final.name + TEMPORARY_SUFFIX)
+        name = snapshot_name(captured.zxid)
+        temporary = self.directory / (name + TEMPORARY_SUFFIX)
         with self._files:
             self._generation += 1
             with temporary.open("wb") as file:
@@ -85,33 +78,10 @@ class MemberStorage(FileStorage):
                 file.flush()
                 self._sync(file.fileno())
             self._close_log()
-            names = [name for name in os.listdir(directory) if zxid_of(name) is not None]
-            snapshots = sorted(filter(is_snapshot, names))
-            logs = sorted(name for name in names if not is_snapshot(name))
-            if captured.zxid >= self._last_zxid:
-                temporary.rename(final)
-                self._sync_directory()
-                self._remove([name for name in [*snapshots, *logs] if name != final.name])
-            else:
-                later = [name for name in snapshots if (zxid_of(name) or 0) > captured.zxid]
-                self._remove([*reversed(logs), *later])
-                temporary.rename(final)
-                self._sync_directory()
-                self._remove([name for name in snapshots if name not in (*later, final.name)])
-            self._last_zxid = captured.zxid
+            temporary.rename(self.directory / (name + REPLACEMENT_SUFFIX))
+            self._sync_directory()
+            self._finish_replacement()
             self._roll(captured.zxid + 1)
-
-    async def append(
-        self, records: list[bytes], machine: ZooKeeperMachine, nursery: trio.Nursery
-    ) -> None:
-        self._last_zxid = machine.tree.last_zxid
-        await super().append(records, machine, nursery)
-
-    def _remove(self, names: Iterable[str]) -> None:
-        assert self.directory is not None
-        for name in names:
-            (self.directory / name).unlink()
-        self._sync_directory()
 
     def _close_log(self) -> None:
         if self._file != -1:

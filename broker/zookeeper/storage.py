@@ -5,6 +5,8 @@ writing. Rules:
 - a record counts as durable after fsync of the log (and, for a new log, of the directory);
 - a log is rolled and a snapshot written in the background when replaying the log would begin to
   be felt at start-up; older files are removed only after a newer snapshot is on disk;
+- a snapshot that takes the place of everything counts from its first name on, `.whole`: what a
+  stop left is finished at the next start;
 - one process a directory (flock); a directory that is not ours is refused.
 """
 
@@ -39,6 +41,7 @@ LOCK_FILE = "lock"
 SECRET_FILE = "session.secret"
 MY_ID_FILE = "myid"  # a member's number, written by its operator
 TEMPORARY_SUFFIX = ".tmp"
+REPLACEMENT_SUFFIX = ".whole"  # a snapshot that takes the place of all logs and snapshots
 TORN_SUFFIX = ".torn"
 
 logger = logging.getLogger("pybroker.broker.zookeeper.storage")
@@ -202,11 +205,29 @@ class FileStorage(ZooKeeperStorage):
         finally:
             temporary.unlink(missing_ok=True)
 
+    def _finish_replacement(self) -> None:
+        """If a snapshot is to take the place of everything, remove the rest, and name it."""
+        assert self.directory is not None
+        names = os.listdir(self.directory)
+        given = sorted(name for name in names if name.endswith(REPLACEMENT_SUFFIX))
+        if not given:
+            return
+        replacement = given[-1]
+        for name in names:
+            if zxid_of(name) is not None:
+                (self.directory / name).unlink()
+        self._sync_directory()
+        (self.directory / replacement).rename(
+            self.directory / replacement.removesuffix(REPLACEMENT_SUFFIX)
+        )
+        self._sync_directory()
+
     # Start
 
     def _recover(self, cut: bool) -> Recovered:
         assert self.directory is not None
         directory = self.directory
+        self._finish_replacement()
         names = sorted(os.listdir(directory))
         try:
             recovered = recover(

@@ -19,7 +19,13 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import CREATOR_ALL_ACL, make_digest_acl
 
+from pybroker_kafka.broker.zookeeper.member_storage import MemberStorage
 from pybroker_kafka.local.certificates import prepare_certificates
+from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, Op
+from pybroker_kafka.zookeeper.quorum.packets import first_zxid
+from pybroker_kafka.zookeeper.snapshot import capture
+from pybroker_kafka.zookeeper.transactions import CreateTxn, Txn, TxnHeader
+from pybroker_kafka.zookeeper.tree import DataTree
 from tests.support.ensembles import (
     Ensemble,
     OurMember,
@@ -33,6 +39,7 @@ from tests.support.real_zookeeper import jars
 
 OURS = ("ours", "ours", "ours")
 ONE_REAL = ("ours", "real", "ours")
+TWO_REAL = ("real", "real", "ours")
 MIXED = [("real", "ours", "real"), ONE_REAL]
 LOST = (ConnectionLoss, OperationTimeoutError, SessionExpiredError)
 
@@ -184,6 +191,33 @@ def test_a_new_member_gets_the_whole_state(tmp_path: Path, kinds: tuple[str, ...
         running.launch(3)
         running.await_leader()
         write_at_each(running, "again")
+
+
+@pytest.mark.parametrize("kinds", chosen([OURS, TWO_REAL], [OURS]), ids="-".join)
+def test_a_member_whose_files_cannot_be_cut_gets_a_snapshot(
+    tmp_path: Path, kinds: tuple[str, ...]
+) -> None:
+    """Member 3 got a snapshot whose end no quorum had, as the first leader was about to die."""
+    skip_without_java(kinds)
+    with ensemble(tmp_path, kinds) as running:
+        running.launch(1, 2)
+        running.await_leader(1, 2)
+        with running.client(1, 2) as client:
+            write_until_done(client, "/before")
+        third = running.members[3]
+        assert isinstance(third, OurMember)
+        lost = DataTree()
+        zxid = first_zxid(1) | 0x1000
+        lost.apply(Txn(TxnHeader(1, 1, zxid, 1, Op.CREATE), CreateTxn("/x", b"", OPEN_ACL, 0, 1)))
+        storage = MemberStorage(third.data, fsync=False)
+        storage.install(capture(lost, {}))
+        storage.save_current_epoch(1)
+        storage.close()
+        running.launch(3)
+        running.await_leader()
+        assert {"/", "/before"} == assert_equal_trees(running).keys()
+        write_at_each(running, "after")
+    assert "is asked for a snapshot" in third.log_text
 
 
 @pytest.mark.nightly

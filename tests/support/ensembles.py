@@ -46,7 +46,7 @@ class OurMember(ServerProcess):
         self.number = member_id
         self.port = port or free_port()
         self.host = host
-        data = directory / "data"
+        data = self.data = directory / "data"
         data.mkdir(parents=True, exist_ok=True)
         (data / "myid").write_text(str(member_id))
         config = directory / "zoo.cfg"

@@ -10,6 +10,16 @@ Invariants:
 - NEWLEADER and proposals are acknowledged only when they and all before them are on disk;
 - nothing is committed that was not logged.
 
+- files that cannot be cut where a leader asks for it stay as they are until a snapshot of it takes
+  their place. The learner says so (`wish`), and the next one, at the same leader, tells it of no
+  log at all. That counts for nothing: it has accepted this epoch before, so that the leader lets no
+  vote depend on what it says, and asked for a cut only after a quorum had accepted it. Apache
+  ZooKeeper exits there.
+
+How it comes to such files: a leader sends a snapshot with the end of its own log, which no quorum
+has yet, and is gone before one has. The learner has nothing before that end, and the next leader
+has nothing of it.
+
 The learner ends (`ended` has the reason) when the leader is silent for initLimit, later syncLimit.
 """
 
@@ -43,6 +53,13 @@ from .peer_txns import decode_peer_txn
 class Epochs(NamedTuple):
     accepted: int
     current: int
+
+
+class SnapshotWish(NamedTuple):
+    """Files that cannot be cut: the leader of this epoch is to send a snapshot."""
+
+    epoch: int
+    cut_zxid: int
 
 
 class LearnerHost(Protocol):
@@ -122,14 +139,24 @@ class Learner:
         "_my_id",
         "_outbox",
         "_stage",
+        "_told_wish",
         "_unacked",
         "ended",
         "epoch",
+        "wish",
     )
 
     def __init__(
-        self, host: LearnerHost, my_id: int, *, is_observer: bool, limits: Limits, now_ms: int
+        self,
+        host: LearnerHost,
+        my_id: int,
+        *,
+        is_observer: bool,
+        limits: Limits,
+        now_ms: int,
+        wish: SnapshotWish | None = None,
     ) -> None:
+        """`wish`: that of the learner before."""
         self._host = host
         self._my_id = my_id
         self._is_observer = is_observer
@@ -140,6 +167,8 @@ class Learner:
         self._logged_zxid = self._durable_zxid = host.last_zxid
         self._unacked: list[int] = []
         self._fuzzy_until_joined = False
+        self._told_wish = wish
+        self.wish: SnapshotWish | None = None
         self.epoch = 0
         self.ended: str | None = None
         info = LearnerInfo(my_id, PROTOCOL_VERSION, 0)
@@ -209,15 +238,22 @@ class Learner:
             self._host.save_accepted_epoch(epoch)
         else:
             answer = ALREADY_ACCEPTED
+        if self._told_wish is not None and self._told_wish.epoch != epoch:
+            self._told_wish = None
         self.epoch = epoch
         self._stage = LearnerStage.CHOOSING
-        self._send(QuorumPacket(PacketType.ACKEPOCH, self._host.last_zxid, epoch_data(answer)))
+        zxid = self._host.last_zxid if self._told_wish is None else 0
+        self._send(QuorumPacket(PacketType.ACKEPOCH, zxid, epoch_data(answer)))
 
     def _choose(self, packet: QuorumPacket) -> None:
         if packet.type == PacketType.SNAP:
             return  # the snapshot follows
+        if self._told_wish is not None:
+            self.ended = f"its leader was asked for a snapshot, and sends packet {packet.type}"
+            return
         if packet.type == PacketType.TRUNC:
             if not self._host.truncate(packet.zxid):
+                self.wish = SnapshotWish(self.epoch, packet.zxid)
                 self.ended = f"the log cannot be cut at {packet.zxid:#x}"
                 return
         elif packet.type != PacketType.DIFF:

@@ -26,7 +26,7 @@ from .election_messages import Notification, PeerState, decode_notification
 from .ensemble_machine import EnsembleMachine
 from .history import History, Logged
 from .leader import Leader, LeaderHost, LearnerView, Limits, Piece
-from .learner import Epochs, Learner, LearnerHost, LearnerStream
+from .learner import Epochs, Learner, LearnerHost, LearnerStream, SnapshotWish
 from .packets import ForwardedRequest, PacketReader
 from .peer_snapshot import ReceivedSnapshot
 from .peer_txns import encode_peer_txn
@@ -104,6 +104,7 @@ class Member(LeaderHost, LearnerHost):
         "leader_id",
         "learner",
         "machine",
+        "snapshot_wish",
         "why_looking",
     )
 
@@ -128,6 +129,7 @@ class Member(LeaderHost, LearnerHost):
         self.leader: Leader | None = None
         self.learner: Learner | None = None
         self.leader_id: int | None = None
+        self.snapshot_wish: SnapshotWish | None = None
         self.committed_zxid = 0
         self.why_looking = "it has started"
         self._durable_zxid = machine.tree.last_zxid
@@ -280,7 +282,12 @@ class Member(LeaderHost, LearnerHost):
         self._leader_stream = LearnerStream()
         spec = self._spec
         self.learner = Learner(
-            self, spec.my_id, is_observer=spec.is_observer, limits=spec.limits, now_ms=now_ms
+            self,
+            spec.my_id,
+            is_observer=spec.is_observer,
+            limits=spec.limits,
+            now_ms=now_ms,
+            wish=self.snapshot_wish,
         )
 
     def leader_bytes(self, data: bytes, now_ms: int) -> None:
@@ -314,6 +321,7 @@ class Member(LeaderHost, LearnerHost):
             self._pieces.append((LEADER_LINK, None))
         self.leader = self.learner = None
         self.leader_id = None
+        self.snapshot_wish = None
         self._connect_to = self._connect_deadline_ms = None
         self._held.clear()
         self.held_frames = 0
@@ -332,6 +340,8 @@ class Member(LeaderHost, LearnerHost):
     def _check_ends(self, now_ms: int) -> None:
         if self.leader is not None and self.leader.ended is not None:
             self._look(self.leader.ended, now_ms)
+        elif self.learner is not None and self.learner.wish is not None:
+            self._ask_for_snapshot(self.learner.wish, now_ms)
         elif self.learner is not None and self.learner.ended is not None:
             self._look(self.learner.ended, now_ms)
         elif self.election.decided is not None and self.leader_id is None:
@@ -359,6 +369,15 @@ class Member(LeaderHost, LearnerHost):
                 self.learner_bytes(link, bytes(data), now_ms)
             except ProtocolError:
                 self._close_link(link)
+
+    def _ask_for_snapshot(self, wish: SnapshotWish, now_ms: int) -> None:
+        """Connect to the same leader once more. An election would come to no end where the leader
+        needs us for its quorum: a member that leads takes part in no election."""
+        self.snapshot_wish = wish
+        self.learner = None
+        self._pieces.append((LEADER_LINK, None))
+        self._connect_to = self.leader_id
+        self._connect_deadline_ms = now_ms + CONNECT_MS
 
     def _close_link(self, link: object) -> None:
         self._links.pop(link, None)
@@ -457,6 +476,7 @@ class Member(LeaderHost, LearnerHost):
     def install(self, snapshot: ReceivedSnapshot) -> None:
         self._store.install(capture(snapshot.tree, snapshot.sessions))
         self.machine.replace(snapshot.tree, snapshot.sessions, self._now_ms)
+        self.snapshot_wish = None
         self.history.reset(snapshot.tree.last_zxid)
         self._durable_zxid = snapshot.tree.last_zxid
         self._set_config()
