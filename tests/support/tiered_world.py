@@ -185,7 +185,7 @@ class Reads(RemoteReads):
 
 
 class AllAhead:
-    """A Prefetcher that has the whole store in memory."""
+    """Reads ahead that have the whole store in memory."""
 
     def __init__(self, store: TroubledStore) -> None:
         self._store = store
