@@ -5,8 +5,9 @@ One broker copies a topic to the S3 server of `moto`, a process of its own (`--s
 files on this disk, through obstore as well), and keeps nothing of it locally but the newest
 segment. Then, round by round: obstore reads the segments' objects alone, one after the other, in
 ranges of 4 MiB of which four are under way; librdkafka consumes the same records from the broker,
-with ranges read ahead and without. The figures are the medians, in MB/s and broker CPU seconds a
-GB; the ratio is that of the consumer to obstore alone.
+with ranges read ahead and without. The figures are the medians, in MB/s and CPU seconds a GB: of
+the reading process where obstore is alone, which is the least that a broker can need, and of the
+broker. The ratio is that of the consumer to obstore alone.
 
 That server reads a whole object for each request of a range, so that segments of its store are
 small.
@@ -34,6 +35,7 @@ from benchmarks.brokers import PyBroker
 from benchmarks.frames import RECORD_BYTES
 from benchmarks.loads import bulk
 from benchmarks.loads.base import BrokerCpu
+from benchmarks.native import Moved
 from pybroker_kafka.local.tier import tier_keys
 from pybroker_kafka.replication.remote.prefetch import MOST_AHEAD, RANGE_BYTES
 from tests.support.admin_requests.configs import incremental
@@ -70,8 +72,8 @@ def store_of(kind: str, directory: Path) -> Iterator[tuple[str, dict[str, str]]]
         process.kill()
 
 
-def read_alone(url: str, configs: dict[str, str]) -> tuple[float, float]:
-    """(megabytes, seconds) of obstore on this thread, with its own threads behind it."""
+def read_alone(url: str, configs: dict[str, str]) -> Moved:
+    """By obstore in this process."""
     options = {key: text for key, text in configs.items() if key != "retry.max"}
     client = {"allow_http": True} if options.pop("client.allow_http", None) else {}
     arguments: dict[str, Any] = {"config": options, "client_options": client} if options else {}
@@ -82,7 +84,7 @@ def read_alone(url: str, configs: dict[str, str]) -> tuple[float, float]:
         for one in some
         if one["path"].endswith(".log")
     )
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), time.process_time()
     with ThreadPool(MOST_AHEAD) as threads:
         under_way: deque[AsyncResult[int]] = deque()
         total = 0
@@ -93,7 +95,8 @@ def read_alone(url: str, configs: dict[str, str]) -> tuple[float, float]:
                 end = min(start + RANGE_BYTES, size)
                 under_way.append(threads.apply_async(_length, (store, path, start, end)))
         total += sum(one.get() for one in under_way)
-    return total / 1e6, time.perf_counter() - began
+    seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
+    return Moved(seconds, cpu, total / 1e6)
 
 
 def _length(store: object, path: str, start: int, end: int) -> int:
@@ -143,7 +146,7 @@ def main() -> None:
         measure(asked, Path(directory), url, configs)
 
 
-def measure(asked: argparse.Namespace, directory: Path, url: str, configs: dict[str, str]) -> None:
+def tiered_cluster(directory: Path, url: str, configs: dict[str, str]) -> PyBroker:
     cluster = PyBroker(directory / "broker")
     cluster.extra = {
         **tier_keys(url, 1, {}),
@@ -152,15 +155,21 @@ def measure(asked: argparse.Namespace, directory: Path, url: str, configs: dict[
         "log.retention.check.interval.ms": "500",
         "log.initial.task.delay.ms": "0",
     }
+    return cluster
+
+
+def measure(asked: argparse.Namespace, directory: Path, url: str, configs: dict[str, str]) -> None:
+    cluster = tiered_cluster(directory, url, configs)
     cluster.start()
     try:
         topic, records = fill(cluster, asked.megabytes, asked.segment_megabytes)
         bulk.consume(cluster, topic, records)  # the indexes of all segments are cached from here on
         rates: dict[str, list[float]] = {"obstore alone": [], "prefetched": [], "each fetch": []}
-        costs: dict[str, list[float]] = {"prefetched": [], "each fetch": []}
+        costs: dict[str, list[float]] = {way: [] for way in rates}
         for _ in range(asked.rounds):
-            megabytes, seconds = read_alone(url, configs)
-            rates["obstore alone"].append(megabytes / seconds)
+            alone = read_alone(url, configs)
+            rates["obstore alone"].append(alone.rate)
+            costs["obstore alone"].append(alone.cost(alone.client_cpu))
             for way, max_bytes in (("prefetched", 64 * 1024 * 1024), ("each fetch", 0)):
                 prefetch(cluster, max_bytes)
                 cpu = BrokerCpu(cluster)
@@ -169,13 +178,14 @@ def measure(asked: argparse.Namespace, directory: Path, url: str, configs: dict[
                 costs[way].append(consumed.cost(cpu.spent()))
     finally:
         cluster.discard()
-    alone = statistics.median(rates["obstore alone"])
+    least = statistics.median(rates["obstore alone"])
     for way, found in rates.items():
-        rate = statistics.median(found)
-        line = f"{way:14} {rate:8.0f} MB/s  {rate / alone:5.2f} of obstore alone"
-        if way in costs:
-            line += f"  {statistics.median(costs[way]):5.2f} broker CPU s/GB"
-        print(f"{line}  ({', '.join(f'{one:.0f}' for one in found)})")
+        rate, cost = statistics.median(found), statistics.median(costs[way])
+        rounds = ", ".join(f"{one:.0f}" for one in found)
+        print(
+            f"{way:14} {rate:8.0f} MB/s  {rate / least:5.2f} of obstore alone"
+            f"  {cost:5.2f} CPU s/GB  ({rounds})"
+        )
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from .metadata_config import metadata_topic_config
 from .metadata_manager import RemoteLogMetadataManager
 from .remote_log_manager import RemoteLogManager, RemoteSettings
 from .remote_reads import RemoteReads
+from .side_by_side import side_by_side
 from .tier_take_overs import TierTakeOvers
 from .topic_metadata_manager import TopicRemoteLogMetadataManager
 
@@ -77,6 +78,7 @@ def build_remote(ground: Ground, replicas: Replicas, address_of: Callable[[str],
         store,
         config.get_int("remote.log.index.file.cache.total.size.bytes"),
         threading.Lock,
+        side_by_side=side_by_side,
     )
     metadata = metadata_manager(config, address_of)
     threads = config.get_int("remote.log.manager.thread.pool.size")

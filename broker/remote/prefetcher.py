@@ -27,6 +27,7 @@ from ...replication.throttle import ReplicationQuota
 from ...storage.remote.index_cache import RemoteIndexCache
 from ...storage.remote.segments import RemoteLogSegmentMetadata
 from ...storage.remote.storage_manager import RemoteStorageManager
+from ..resources.memory import keep_large_blocks
 
 logger = logging.getLogger("pybroker.broker.remote.prefetcher")
 
@@ -69,10 +70,14 @@ class Prefetcher:
             task_status.started()
             while True:
                 await self._begun.wait()
-                while not self.plan.is_idle:
-                    await trio.sleep(LOOK_SECONDS)
-                    self.plan.expire(self._clock())
-                    self._forget()
+                keep_large_blocks(is_on=True)
+                try:
+                    while not self.plan.is_idle:
+                        await trio.sleep(LOOK_SECONDS)
+                        self.plan.expire(self._clock())
+                        self._forget()
+                finally:
+                    keep_large_blocks(is_on=False)
                 self._begun = trio.Event()
 
     def resize(self, max_bytes: int) -> None:

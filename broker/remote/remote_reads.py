@@ -2,7 +2,8 @@
 
 At most `remote.log.reader.threads` reads are under way at once, and
 `remote.log.reader.max.pending.tasks` more wait; further ones fail at once. Each blocking call runs
-in a worker thread; a read of what is in memory already needs none. A slow object delays its own
+in a worker thread; a read of what is in memory already needs neither thread nor task, and counts
+for no limit. A slow object delays its own
 fetch, which is answered without records after `remote.fetch.max.wait.ms`, and holds one of the
 threads.
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
@@ -105,6 +106,10 @@ class RemoteReads:
 
     def read(self, wanted: RemoteRead) -> None:
         """The effect RemoteRead: its fetch gets the result, or an error."""
+        at_hand = self._at_hand(wanted)
+        if at_hand is not None:
+            self._done(wanted, at_hand)
+            return
         if self.pending >= self._threads + self._max_pending or self._nursery is None:
             logger.warning("Too many reads from the remote tier wait: %s-%d gets none", *wanted.key)
             self._done(wanted, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -150,6 +155,42 @@ class RemoteReads:
             self.pending -= 1
         self._done(wanted, result)
 
+    def _at_hand(self, wanted: RemoteRead) -> RemoteRecords | None:
+        """The records, if all of the read is in memory: without a task, which costs more than the
+        read itself."""
+        if self.ahead.plan.is_idle:
+            return None
+        begun = trio.current_time()
+        try:
+            log, name = self._log_of(wanted.key)
+            segment = reading.segment_at(log, name, self._metadata, wanted.offset)
+        except (KafkaError, RemoteLogNotReadyError):
+            return None
+        indexes = None if segment is None else self._indexes.at_hand(segment)
+        if segment is None or indexes is None or _end_offset(log, segment, wanted) is not None:
+            return None
+        file = RemoteSegmentFile(self._store, segment, self.ahead.of(segment), in_memory=True)
+        try:
+            with _errors_of_stores():
+                batches = _batches_of(file, indexes, segment, wanted, None)
+        except (NotInMemory, RemoteStorageError):
+            return None
+        if batches is None:
+            return None
+        aborted: Iterable[IndexedTransaction] = ()
+        if wanted.include_aborted:
+            if not indexes.has_few_aborted:
+                return None
+            end, aborted, is_complete = _aborted_in(indexes, segment, batches, None, None)
+            if not is_complete and self._first_open.get(segment.segment_id.id, -1) < end:
+                return None
+        self.ahead.read(segment, batches, partial(self._following, log, name))
+        stats = self._replicas.hosted.stats_of(wanted.key[0])
+        stats.remote_fetch_requests += 1
+        stats.remote_fetch_bytes += len(batches.records)
+        self.times.record(trio.current_time() - begun)
+        return RemoteRecords(batches.records, _for_answer(aborted))
+
     async def _records(self, wanted: RemoteRead) -> RemoteRecords:
         log, name = self._log_of(wanted.key)
         found: RemoteLogSegmentMetadata | None = None
@@ -168,13 +209,7 @@ class RemoteReads:
                 )
         batches = None
         while found is not None:
-            first = max(wanted.offset, found.start_offset)
-            end_offset = reading.end_of_valid(log, found, first)
-            # After an unclean election, the tier may have records above these.
-            limit = log.last_stable_offset if wanted.include_aborted else log.high_watermark
-            if limit <= found.end_offset:
-                end_offset = limit if end_offset is None else min(limit, end_offset)
-            batches = await self._batches(found, wanted, end_offset)
+            batches = await self._batches(found, wanted, _end_offset(log, found, wanted))
             if batches is not None or wanted.max_bytes <= 0:
                 break
             found = reading.segment_at(log, name, self._metadata, found.end_offset + 1)
@@ -243,10 +278,7 @@ class RemoteReads:
                 break
             entries, is_complete = segment.transaction_index.collect(batches.first_offset, upper)
             found.update(dict.fromkeys(entries))
-        return [
-            AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
-            for one in found
-        ]
+        return _for_answer(found)
 
     async def _first_open_offset(self, metadata: RemoteLogSegmentMetadata) -> int:
         """Where the first transaction begins that is open at the end of a segment: later segments
@@ -327,6 +359,24 @@ def _errors_of_stores() -> Iterator[None]:
     except Exception as error:
         logger.exception("A storage manager has failed")
         raise RemoteStorageError(f"{type(error).__name__}: {error}") from error
+
+
+def _end_offset(log: Log, segment: RemoteLogSegmentMetadata, wanted: RemoteRead) -> int | None:
+    """Where the segment's records cease to be those that the read may have; None: they do not."""
+    first = max(wanted.offset, segment.start_offset)
+    end_offset = reading.end_of_valid(log, segment, first)
+    # After an unclean election, the tier may have records above these.
+    limit = log.last_stable_offset if wanted.include_aborted else log.high_watermark
+    if limit <= segment.end_offset:
+        end_offset = limit if end_offset is None else min(limit, end_offset)
+    return end_offset
+
+
+def _for_answer(found: Iterable[IndexedTransaction]) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+        for one in found
+    ]
 
 
 def _batches_of(

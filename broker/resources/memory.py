@@ -5,6 +5,10 @@ of its own with the blocks that are freed, and returns the heap at its end only.
 fixed here, and free memory inside the heaps is returned when the process has grown by much since
 the last time. Other C libraries are left alone.
 
+Large blocks that are needed again and again, for megabytes of history that pass through, are not
+to be mappings: the system makes each page of a mapping anew, which costs as much as the read. So
+`keep_large_blocks` raises that size for a while.
+
 Goes with `network.receive_buffer`, whose large buffers are mappings from the beginning.
 """
 
@@ -26,6 +30,9 @@ logger = logging.getLogger("pybroker.broker.resources.memory")
 MAPPED_BYTES = 256 * 1024
 # The free bytes that may stay at the end of the heap.
 KEPT_FREE_BYTES = 4 * 1024 * 1024
+# The same two while large blocks are kept.
+LARGE_MAPPED_BYTES = 8 * 1024 * 1024
+LARGE_KEPT_FREE_BYTES = 64 * 1024 * 1024
 CHECK_SECONDS = 5.0
 # The heaps are looked through when the process is so much larger than after the last time.
 GROWTH_BYTES = 16 * 1024 * 1024
@@ -40,11 +47,39 @@ def _function(name: str) -> Callable[..., int] | None:
     return getattr(library, name) if hasattr(library, "gnu_get_libc_version") else None
 
 
+class _Allocator:
+    """The allocator of this process, once it is this module's to configure."""
+
+    __slots__ = ("_mallopt",)
+
+    def __init__(self) -> None:
+        self._mallopt: Callable[..., int] | None = None
+
+    def configure(self) -> None:
+        self._mallopt = _function("mallopt")
+        self.set(MAPPED_BYTES, KEPT_FREE_BYTES)
+
+    def set(self, mapped_bytes: int, kept_free_bytes: int) -> None:
+        if self._mallopt is not None:
+            self._mallopt(_M_MMAP_THRESHOLD, mapped_bytes)
+            self._mallopt(_M_TRIM_THRESHOLD, kept_free_bytes)
+
+
+_allocator = _Allocator()
+
+
 def configure_allocator() -> None:
-    mallopt = _function("mallopt")
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, KEPT_FREE_BYTES)
+    """For a process that is a broker's own."""
+    _allocator.configure()
+
+
+def keep_large_blocks(*, is_on: bool) -> None:
+    """Whether blocks of megabytes are used again instead of being mappings of their own; without
+    `configure_allocator` nothing changes."""
+    if is_on:
+        _allocator.set(LARGE_MAPPED_BYTES, LARGE_KEPT_FREE_BYTES)
+    else:
+        _allocator.set(MAPPED_BYTES, KEPT_FREE_BYTES)
 
 
 def own_size() -> FileIO:

@@ -14,6 +14,7 @@ Mirrors: RemoteLogManager.read, lookupTimestamp, findOffsetByTimestamp.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 from ...protocol.primitives import Buffer
@@ -24,6 +25,7 @@ from ...storage.log import Log
 from ...storage.log_lookup import TimestampOffset
 from ...storage.producer_snapshot import CorruptSnapshot, decode_snapshot
 from ...storage.remote.segments import (
+    RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
     TopicIdPartition,
@@ -124,6 +126,11 @@ class NotInMemory(Exception):
         self.ahead = ahead
 
 
+@lru_cache(maxsize=1024)
+def _path_of(segment_id: RemoteLogSegmentId) -> str:
+    return f"remote segment {segment_id}"
+
+
 class RemoteSegmentFile:
     """A remote segment with the methods of a file that walks over batches need; they block. Bytes
     that are read `ahead` come from there, all others from the store: unless it is for reads
@@ -143,7 +150,7 @@ class RemoteSegmentFile:
         self._metadata = metadata
         self._ahead = ahead
         self._in_memory = in_memory
-        self.path = f"remote segment {metadata.segment_id}"
+        self.path = _path_of(metadata.segment_id)
         self.bytes_read = 0  # from the store
 
     def end_ahead(self, position: int) -> int:

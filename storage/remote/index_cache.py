@@ -8,11 +8,12 @@ Invariants:
 - A file under its final name is whole: it is forced to disk before it is renamed.
 - The entries have at most `max_bytes` together, one entry aside; the one that was not used for the
   longest time goes first. A reader that has an evicted entry may go on using it.
-- An entry is fetched by one thread; others that ask for the same one wait for it.
+- An entry is fetched by one thread; others that ask for the same one wait for it. Its files are
+  asked for side by side: a store takes as long for a small one as for a large one.
 - The cache is never needed: what cannot be written is kept in memory by the one who asked.
 
-Calls may block, but for `at_hand`, and may be made by several threads at once; the locks come from
-the caller.
+Calls may block, but for `at_hand`, and may be made by several threads at once; the locks, and the
+threads of one fetch, come from the caller.
 
 Mirrors: RemoteIndexCache. Leaves out its cleaner thread: files go at once, and maps with the last
 user.
@@ -24,8 +25,9 @@ import mmap
 import os
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from struct import Struct
 from typing import Final, TypeAlias
 
@@ -55,6 +57,12 @@ FEW_ABORTED: Final = 500
 
 Lock: TypeAlias = AbstractContextManager[object]
 Content: TypeAlias = bytes | mmap.mmap
+# Makes all calls, and returns their results in order; raises what the first of them has raised.
+SideBySide: TypeAlias = Callable[[Sequence[Callable[[], bytes]]], list[bytes]]
+
+
+def one_by_one(calls: Sequence[Callable[[], bytes]]) -> list[bytes]:
+    return [call() for call in calls]
 
 
 class SegmentIndexes:
@@ -136,11 +144,11 @@ class _Kept:
 
 
 class RemoteIndexCache:
-    """`new_lock` makes the locks between threads."""
+    """`new_lock` makes the locks between threads, `side_by_side` the calls of one fetch."""
 
     __slots__ = (
-        "_directory", "_fetching", "_files", "_kept", "_lock", "_new_lock", "_size", "_store",
-        "max_bytes",
+        "_directory", "_fetching", "_files", "_kept", "_lock", "_new_lock", "_side_by_side",
+        "_size", "_store", "max_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -150,6 +158,7 @@ class RemoteIndexCache:
         max_bytes: int,
         new_lock: Callable[[], Lock],
         files: Files | None = None,
+        side_by_side: SideBySide = one_by_one,
     ) -> None:
         """Find the entries in the directory, and remove whatever else is there. OSError if it
         cannot be made or read."""
@@ -158,6 +167,7 @@ class RemoteIndexCache:
         self.max_bytes = max_bytes
         self._files = files or Files()
         self._new_lock = new_lock
+        self._side_by_side = side_by_side
         self._lock = new_lock()
         # By segment id, the one that was used last at the end.
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
@@ -252,19 +262,10 @@ class RemoteIndexCache:
         return file.map(size) if size else b""
 
     def _fetch(self, key: bytes, metadata: RemoteLogSegmentMetadata) -> SegmentIndexes:
-        contents: dict[IndexType, Content] = {}
-        for one, (_, entry_bytes) in CACHED.items():
-            try:
-                fetched = bytes(self._store.fetch_index(metadata, one))
-            except RemoteResourceNotFoundError:
-                if one is not IndexType.TRANSACTION:
-                    raise
-                fetched = b""
-            if len(fetched) % entry_bytes:
-                raise RemoteStorageError(
-                    f"the {one.value} of {metadata.segment_id} has {len(fetched)} bytes"
-                )
-            contents[one] = fetched
+        calls = [partial(self._fetched, metadata, one) for one in CACHED]
+        contents: dict[IndexType, Content] = dict(
+            zip(CACHED, self._side_by_side(calls), strict=True)
+        )
         stem = f"{metadata.start_offset}_{uuid_to_text(key)}"
         paths = {
             one: os.path.join(self._directory, stem + suffix) for one, (suffix, _) in CACHED.items()
@@ -281,6 +282,20 @@ class RemoteIndexCache:
             self._size += in_memory.size_bytes
             self._evict()
         return self._from_files(key, metadata.start_offset) or in_memory
+
+    def _fetched(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        """The bytes of one index, whole entries."""
+        try:
+            fetched = bytes(self._store.fetch_index(metadata, index_type))
+        except RemoteResourceNotFoundError:
+            if index_type is not IndexType.TRANSACTION:
+                raise
+            fetched = b""
+        if len(fetched) % CACHED[index_type][1]:
+            raise RemoteStorageError(
+                f"the {index_type.value} of {metadata.segment_id} has {len(fetched)} bytes"
+            )
+        return fetched
 
     def _evict(self) -> None:
         while self._size > self.max_bytes and len(self._kept) > 1:

@@ -12,8 +12,13 @@ from pybroker_kafka.broker.resources import machine, memory
 from pybroker_kafka.broker.resources.memory import (
     CHECK_SECONDS,
     GROWTH_BYTES,
+    KEPT_FREE_BYTES,
+    LARGE_KEPT_FREE_BYTES,
+    LARGE_MAPPED_BYTES,
+    MAPPED_BYTES,
     configure_allocator,
     give_back_memory,
+    keep_large_blocks,
 )
 
 
@@ -58,6 +63,27 @@ async def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) 
     configure_allocator()
     with trio.fail_after(120):
         await give_back_memory()
+
+
+def test_large_blocks_are_kept_in_processes_with_a_configured_allocator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def mallopt(_parameter: int, value: int) -> int:
+        asked.append(value)
+        return 1
+
+    monkeypatch.setattr(memory, "_function", lambda _name: mallopt)
+    monkeypatch.setattr(memory, "_allocator", memory._Allocator())
+    keep_large_blocks(is_on=True)
+    keep_large_blocks(is_on=False)
+    assert asked == [], "the process belongs to somebody else"
+    configure_allocator()
+    keep_large_blocks(is_on=True)
+    keep_large_blocks(is_on=False)
+    small, large = [MAPPED_BYTES, KEPT_FREE_BYTES], [LARGE_MAPPED_BYTES, LARGE_KEPT_FREE_BYTES]
+    assert asked == [*small, *large, *small]
 
 
 def test_this_process_has_a_size() -> None:

@@ -1,0 +1,188 @@
+"""What reads of history, and copies to the store, take from other clients: `python -m
+benchmarks.tier_beside`.
+
+One broker and the store of `benchmarks.tier`. Its rows:
+
+- `log's end`: a record is due 2 000 times a second, and a consumer waits for it at the end of its
+  log. The p99 of that, idle and while librdkafka reads `--gigabytes` of another topic's history.
+- `produce`: the p99 of single records produced at that rate, idle and while the broker copies
+  `--megabytes` of segments to the store.
+- `copies`: broker CPU seconds a GB of such a copy on its own, less those of the idle broker.
+
+Each p99 is the median over windows of `--seconds`; the windows that a read or a copy only begins or
+ends in count as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.brokers import PyBroker
+from benchmarks.frames import (
+    RECORD_BYTES,
+    create_topic,
+    delete_topic,
+    fetch_frame,
+    produce_error_at,
+    produce_frame,
+    topic_name,
+)
+from benchmarks.loads import bulk
+from benchmarks.loads.base import BrokerCpu
+from benchmarks.native import Lines, LoadError, run_load
+from benchmarks.tier import COPY_SECONDS, SET, fill, store_of, tiered_cluster
+from tests.support.admin_requests.configs import incremental
+from tests.support.wire import WireClient
+from tests.wire.test_offsets import LATEST_TIERED, list_offsets
+
+TOPIC = 2
+RATE = 2000.0
+IDLE_WINDOWS = 3
+IDLE_SECONDS = 3.0
+LOOK_SECONDS = 0.2
+
+
+def p99_ms(cluster: PyBroker, seconds: float, *, at_end: bool) -> float:
+    """Of records produced to a new topic; `at_end`: until a consumer has them."""
+    topic = topic_name("new")
+    create_topic(cluster.bootstrap, topic, 1)
+    answered = run_load(
+        [Lines(cluster.addresses[0], [produce_frame(topic, 0)])],
+        rate=RATE,
+        warm_up=0.3,
+        seconds=seconds,
+        error_at=produce_error_at(topic),
+        pids=cluster.broker_pids,
+        fetch=fetch_frame(topic) if at_end else None,
+    )
+    delete_topic(cluster.bootstrap, topic)
+    return answered.p99_ms
+
+
+def beside(
+    work: Callable[[], object], window: Callable[[], float], least_windows: int = 1
+) -> list[float]:
+    """The windows while the work goes on."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    found: list[float] = []
+    while thread.is_alive() or len(found) < least_windows:
+        found.append(window())
+    thread.join()
+    if failed:
+        raise failed[0]
+    return found
+
+
+def show(name: str, idle: list[float], loaded: list[float], what: str) -> None:
+    before, now = statistics.median(idle), statistics.median(loaded)
+    print(
+        f"{name:10} p99 {before:7.2f} ms idle, {now:7.2f} ms beside {what}: {now / before:5.2f}"
+        f"  ({len(loaded)} windows, {min(loaded):.2f} to {max(loaded):.2f} ms)"
+    )
+
+
+def show_log_end(cluster: PyBroker, asked: argparse.Namespace) -> None:
+    history, records = fill(cluster, asked.megabytes, asked.segment_megabytes)
+    bulk.consume(cluster, history, records)  # the indexes of all segments are cached from here on
+    rates = []
+
+    def read() -> None:
+        left = asked.gigabytes * 1e3
+        while left > 0:
+            count = min(records, int(left * 1e6 / RECORD_BYTES) + 1)
+            consumed = bulk.consume(cluster, history, count)
+            rates.append(consumed.rate)
+            left -= consumed.megabytes
+
+    def window() -> float:
+        return p99_ms(cluster, asked.seconds, at_end=True)
+
+    idle = [window() for _ in range(IDLE_WINDOWS)]
+    loaded = beside(read, window)
+    rate = statistics.median(rates)
+    show("log's end", idle, loaded, f"{asked.gigabytes:g} GB of history at {rate:.0f} MB/s")
+
+
+def segments_to_copy(cluster: PyBroker, asked: argparse.Namespace) -> str:
+    """A topic that may be copied, and is not yet."""
+    configs = {"segment.bytes": str(asked.segment_megabytes * 1_000_000), "retention.ms": "-1"}
+    with WireClient(cluster.bootstrap) as kafka:
+        topic = kafka.configured_topic(configs).name
+    bulk.produce(cluster, topic, int(asked.megabytes * 1e6 / RECORD_BYTES), "none", "1")
+    return topic
+
+
+def copy(cluster: PyBroker, topic: str, asked: argparse.Namespace) -> float:
+    """The megabytes that are in the store when this returns."""
+    least = (asked.megabytes - 2 * asked.segment_megabytes) * 1e6 / RECORD_BYTES
+    with WireClient(cluster.bootstrap) as kafka:
+        change = SET, "remote.storage.enable", "true"
+        answer = kafka.call(incremental(TOPIC, topic, change, validate_only=False))
+        assert [one.error_code for one in answer.responses] == [0], answer
+
+        ends = time.monotonic() + COPY_SECONDS
+        while time.monotonic() < ends:
+            time.sleep(LOOK_SECONDS)  # each look costs the broker a request
+            offset = int(list_offsets(kafka, 9, topic, LATEST_TIERED).offset)
+            if offset > least:
+                return offset * RECORD_BYTES / 1e6
+    raise LoadError(f"{topic} is not copied after {COPY_SECONDS:.0f} s")
+
+
+def show_copies(cluster: PyBroker, asked: argparse.Namespace) -> None:
+    first, second = segments_to_copy(cluster, asked), segments_to_copy(cluster, asked)
+    cpu = BrokerCpu(cluster)
+    time.sleep(IDLE_SECONDS)
+    idle_share = cpu.spent() / IDLE_SECONDS
+    cpu, began = BrokerCpu(cluster), time.perf_counter()
+    megabytes = copy(cluster, first, asked)
+    seconds = time.perf_counter() - began
+    cost = max(0.0, cpu.spent() - idle_share * seconds) / (megabytes / 1e3)
+    print(f"copies     {cost:.2f} broker CPU s/GB at {megabytes / seconds:.0f} MB/s")
+
+    def window() -> float:
+        return p99_ms(cluster, asked.seconds, at_end=False)
+
+    idle = [window() for _ in range(IDLE_WINDOWS)]
+    loaded = beside(lambda: copy(cluster, second, asked), window)
+    show("produce", idle, loaded, f"copies of {asked.megabytes} MB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("--gigabytes", type=float, default=5.0)
+    parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--segment-megabytes", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--store", choices=["moto", "folder"], default="moto")
+    asked = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        store_of(asked.store, Path(directory)) as (url, configs),
+    ):
+        cluster = tiered_cluster(Path(directory), url, configs)
+        cluster.start()
+        try:
+            show_log_end(cluster, asked)
+            show_copies(cluster, asked)
+        finally:
+            cluster.discard()
+
+
+if __name__ == "__main__":
+    main()
