@@ -8,6 +8,7 @@ command without a handler of its own silently, with exit status 130.
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import signal
@@ -158,6 +159,9 @@ class LazyGroup(click.Group):
         module, attribute, _ = COMMANDS[cmd_name]
         with _ended_by_ctrl_c():
             command = getattr(importlib.import_module(module, __package__), attribute)
+        if not gc.isenabled():  # by `__main__`
+            gc.freeze()
+            gc.enable()
         assert isinstance(command, click.Command)
         return command
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from functools import cached_property
 from heapq import nlargest
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -39,13 +40,17 @@ from .live import Live
 from .measured import PLOTTED, Measured, Rolls, measured
 from .node_logs import NodeLogs
 from .processes import Processes
-from .schemas import Schemas
 from .shared import Shared
+
+if TYPE_CHECKING:
+    from ..client.schemas import Registry
+    from .schemas import Schemas
 
 LOOK_SECONDS: Final = 0.4
 LOOK_LONGEST_SECONDS: Final = 10.0
 FEW_PARTITIONS: Final = 500  # cheap to ask for, however long an answer takes on a busy machine
 PAUSE_PER_LOOK: Final = 15  # at most a sixteenth of the time is spent on asking
+FIRST_LOOK_SECONDS: Final = 1.0  # then the first page shows an empty cluster
 ANSWER_SECONDS: Final = 2.0  # then another broker is asked
 NODES_SECONDS: Final = 1.0
 METRICS_SECONDS: Final = 2.0
@@ -66,13 +71,13 @@ class Collector:
         security: Mapping[str, str],
         data_dir: Path | None,
         facts: Mapping[str, Any],
-        schemas: Schemas,
+        registry: Registry | None,
         metrics: Mapping[int, tuple[str, int]],
     ) -> None:
         self.cluster = cluster
         self.admin = Admin(cluster)
         self.shared = Shared()
-        self.schemas = schemas
+        self._registry = registry
         self._metrics = metrics
         self._logs = NodeLogs()
         self._rolls = Rolls()
@@ -81,6 +86,7 @@ class Collector:
         self._processes = None if data_dir is None else Processes(data_dir)
         self._facts = facts
         self._asked: int | None = None  # the broker that answered last
+        self._has_looked = trio.Event()
         self.view = NOTHING_YET
         self.nodes: list[dict[str, Any]] = []
         self.problem = ""
@@ -88,6 +94,13 @@ class Collector:
         self.series = Series()
         self._counters = Counters()
         self.live = Live(self.everything)
+
+    @cached_property
+    def schemas(self) -> Schemas:
+        """Imported by the first page that reads records."""
+        from .schemas import Schemas
+
+        return Schemas(self._registry)
 
     @property
     def bootstrap(self) -> str:
@@ -115,6 +128,11 @@ class Collector:
             "problem": self.problem,
         }
 
+    async def first_look(self) -> None:
+        """Wait until the cluster was looked at once, but not for one that is silent."""
+        with trio.move_on_after(FIRST_LOOK_SECONDS):
+            await self._has_looked.wait()
+
     async def run(self) -> None:
         """Look until cancelled."""
         async with trio.open_nursery() as nursery:
@@ -131,6 +149,7 @@ class Collector:
                 self._take(view_of(await self._metadata()))
             except ClientError as error:
                 self._fail(str(error))
+            self._has_looked.set()
             took = trio.current_time() - began
             count = sum(map(len, self.view.topics.values()))
             longest = LOOK_SECONDS if count <= FEW_PARTITIONS else LOOK_LONGEST_SECONDS

@@ -10,8 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from prometheus_client.parser import text_string_to_metric_families
-
 _TOPICS = "kafka_server_brokertopicmetrics_"
 _REQUESTS = "kafka_network_requestmetrics_"
 SEGMENTS: Final = "kafka_log_log_numlogsegments{"
@@ -138,6 +136,9 @@ def _segments(lines: Iterable[str]) -> dict[str, float]:
 
 
 def _samples(text: str, wanted: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    # The first page has no metrics yet, and does not wait for the import.
+    from prometheus_client.parser import text_string_to_metric_families
+
     lines: Iterable[str] = (line for line in text.splitlines() if line.startswith(wanted))
     for family in text_string_to_metric_families("\n".join(lines) + "\n"):
         for sample in family.samples:

@@ -13,15 +13,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
-from ..client.cluster import Cluster
-from ..client.schemas import Registry
-from ..web import serve_web
+from ..local.kept_objects import kept_objects
 from .access import Access
-from .app import application
-from .collector import Collector
-from .schemas import Schemas
 
-if TYPE_CHECKING:  # few consoles have the course
+if TYPE_CHECKING:
+    from ..client.schemas import Registry
     from ..learn.course import Course
 
 HOST: Final = "127.0.0.1"
@@ -72,22 +68,22 @@ async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]
         "has_registry": options.registry is not None,
         "has_course": options.course is not None,
     }
+    with kept_objects():
+        from ..client.cluster import Cluster
     async with Cluster(options.bootstrap, security=options.security) as cluster:
-        collector = Collector(
-            cluster,
-            options.security,
-            options.data_dir,
-            facts,
-            Schemas(options.registry),
-            options.metrics,
-        )
+        announce(f"http://{HOST}:{port}/?token={access.token}")
+        with kept_objects():
+            from .collector import Collector
+        collector = Collector(cluster, options.security, options.data_dir, facts,
+                              options.registry, options.metrics)  # fmt: skip
         async with trio.open_nursery() as nursery:
             nursery.start_soon(collector.run)
             if options.course is not None:
                 from .learn import tell_browsers
 
                 nursery.start_soon(tell_browsers, options.course, collector.live)
+            with kept_objects():
+                from ..web import serve_web
+                from .app import application
             app = application(access, collector, options.course)
-            log = logging.getLogger("pybroker.console.http")
-            await nursery.start(serve_web, app, listener, log)
-            announce(f"http://{HOST}:{port}/?token={access.token}")
+            await serve_web(app, listener, logging.getLogger("pybroker.console.http"))

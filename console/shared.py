@@ -4,12 +4,39 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import trio
 
 ANSWERS_MAX: Final = 200
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+
+
+async def together(
+    one: Callable[[], Awaitable[A]],
+    two: Callable[[], Awaitable[B]],
+    three: Callable[[], Awaitable[C]],
+) -> tuple[A, B, C]:
+    """The answers of questions that are asked side by side; raises the first error as it is."""
+    found: list[Any] = [None, None, None]
+    errors: list[Exception] = []
+
+    async def ask(index: int, question: Callable[[], Awaitable[object]]) -> None:
+        try:
+            found[index] = await question()
+        except Exception as error:
+            errors.append(error)
+            nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        for index, question in enumerate((one, two, three)):
+            nursery.start_soon(ask, index, question)
+    if errors:
+        raise errors[0]
+    return found[0], found[1], found[2]
 
 
 class Shared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ..client.admin.config_types import (
@@ -18,6 +19,7 @@ from .asked import Wrong, number, text
 from .cluster_view import ClusterView
 from .collector import Collector
 from .measured import LOG_END, log_ends
+from .shared import together
 
 OFFSETS_SECONDS: Final = 1.0
 SIZES_SECONDS: Final = 5.0
@@ -26,11 +28,14 @@ CONFIGS_SECONDS: Final = 2.0
 
 async def topic_list(collector: Collector) -> list[dict[str, Any]]:
     """A row a topic: partitions, replicas, records and bytes. Raises ClientError."""
+    await collector.first_look()
     view = collector.view
     places = [(name, index) for name, parts in view.topics.items() for index in range(len(parts))]
-    ends = await _offsets(collector, "all", places, LATEST)
-    starts = await _offsets(collector, "all", places, EARLIEST)
-    sizes = await collector.shared.get("sizes", SIZES_SECONDS, collector.admin.log_dirs.sizes)
+    ends, starts, sizes = await together(
+        lambda: _offsets(collector, "all", places, LATEST),
+        lambda: _offsets(collector, "all", places, EARLIEST),
+        lambda: _sizes(collector),
+    )
     rows = []
     for name, parts in sorted(view.topics.items()):
         mine = [(name, index) for index in range(len(parts))]
@@ -48,6 +53,11 @@ async def topic_list(collector: Collector) -> list[dict[str, Any]]:
     return rows
 
 
+async def _sizes(collector: Collector) -> Mapping[TopicPartition, Mapping[int, int]]:
+    """The bytes of a partition on each of its brokers."""
+    return await collector.shared.get("sizes", SIZES_SECONDS, collector.admin.log_dirs.sizes)
+
+
 async def topic_details(collector: Collector, name: str) -> dict[str, Any]:
     """Each partition with its offsets, those of its replicas, and sizes. Raises ClientError."""
     parts = await collector.partitions(name)
@@ -55,7 +65,7 @@ async def topic_details(collector: Collector, name: str) -> dict[str, Any]:
     ends = await _offsets(collector, name, places, LATEST)
     starts = await _offsets(collector, name, places, EARLIEST)
     stable = await _offsets(collector, name, places, LATEST, committed=True)
-    sizes = await collector.shared.get("sizes", SIZES_SECONDS, collector.admin.log_dirs.sizes)
+    sizes = await _sizes(collector)
     texts = await collector.shared.get(
         "log ends", SIZES_SECONDS, lambda: read_all(collector.metrics_ports(), (LOG_END,))
     )

@@ -6,14 +6,13 @@ a ClusterError, and the caller ends the others.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from .cluster_spec import HOST, ClusterSpec
 from .cluster_state import ClusterError, ClusterState
+from .kept_objects import kept_objects
 from .node_child import NodeChild
 from .node_group import START_TIMEOUT_SECONDS, NodeGroup
 from .node_signals import prepare_for_forks
@@ -146,7 +145,7 @@ class ClusterStart:
 @functools.cache
 def import_zookeeper_code() -> None:
     """Pay for the imports once, before forking."""
-    with _kept_objects():
+    with kept_objects():
         from ..broker.zookeeper import server  # noqa: F401
         from . import node_process  # noqa: F401
 
@@ -155,15 +154,5 @@ def import_zookeeper_code() -> None:
 def import_broker_code() -> None:
     """Pay for the imports once, before forking."""
     import_zookeeper_code()
-    with _kept_objects():
+    with kept_objects():
         from ..broker import server  # noqa: F401
-
-
-@contextlib.contextmanager
-def _kept_objects() -> Iterator[None]:
-    """Objects made in the block live for ever. The collector is disabled meanwhile: it would scan
-    all of them again and again, and later its marks would keep pages from being shared."""
-    gc.disable()
-    yield
-    gc.freeze()
-    gc.enable()

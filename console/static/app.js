@@ -2,58 +2,52 @@
 
 import { fill, h, tell } from "./dom.js";
 import { follow, listen, state } from "./state.js";
-import { clientsPage } from "./clients.js";
-import { clusterPage } from "./cluster.js";
-import { groupsPage } from "./groups.js";
-import { insidePage } from "./inside.js";
-import { learnPage } from "./learn.js";
-import { messagesPage } from "./messages.js";
 import { overviewPage } from "./overview.js";
-import { plotsPage } from "./plots.js";
-import { securityPage } from "./security.js";
-import { tablesPage } from "./tables.js";
-import { topicsPage } from "./topics.js";
-import { transactionsPage } from "./transactions.js";
 
-// Name in the address -> title and the page: a function of its place and the rest of the address,
-// which returns what ends it.
+// Name in the address -> title, and what loads the page: a function of its place and the rest of the
+// address, which returns what ends it. The first page does not wait for the code of others.
 const PAGES = {
-  overview: ["Overview", overviewPage],
-  cluster: ["Cluster", clusterPage],
-  topics: ["Topics", topicsPage],
-  messages: ["Messages", messagesPage],
-  groups: ["Groups", groupsPage],
-  clients: ["Clients", clientsPage],
-  transactions: ["Transactions", transactionsPage],
-  security: ["Security", securityPage],
-  plots: ["Metrics", plotsPage],
-  tables: ["Tables", tablesPage],
-  inside: ["Inside", insidePage],
+  overview: ["Overview", () => overviewPage],
+  cluster: ["Cluster", async () => (await import("./cluster.js")).clusterPage],
+  topics: ["Topics", async () => (await import("./topics.js")).topicsPage],
+  messages: ["Messages", async () => (await import("./messages.js")).messagesPage],
+  groups: ["Groups", async () => (await import("./groups.js")).groupsPage],
+  clients: ["Clients", async () => (await import("./clients.js")).clientsPage],
+  transactions: ["Transactions", async () => (await import("./transactions.js")).transactionsPage],
+  security: ["Security", async () => (await import("./security.js")).securityPage],
+  plots: ["Metrics", async () => (await import("./plots.js")).plotsPage],
+  tables: ["Tables", async () => (await import("./tables.js")).tablesPage],
+  inside: ["Inside", async () => (await import("./inside.js")).insidePage],
 };
 
 // Only of a console that has a course.
-const learning = { learn: ["Learn", learnPage] };
+const learning = { learn: ["Learn", async () => (await import("./learn.js")).learnPage] };
 
-let end = () => {};
+let end = () => {}, shown = 0;
 
-function show() {
+async function show() {
   const [name, ...rest] = location.hash.slice(2).split("/").map(decodeURIComponent);
   const page = PAGES[name] ? name : "overview";
+  const [title, load] = PAGES[page];
+  const mine = ++shown;
   end();
+  end = () => {};
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.page === page) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   const main = document.getElementById("main");
   fill(main);
-  document.title = `${PAGES[page][0]} · pybroker console`;
+  document.title = `${title} · pybroker console`;
+  if (document.activeElement?.closest("nav")) main.focus({ preventScroll: true });
   try {
-    end = PAGES[page][1](main, rest) ?? (() => {});
+    const found = load();
+    const draw = found instanceof Promise ? await found : found;
+    if (mine !== shown) return; // another page was asked for meanwhile
+    end = draw(main, rest) ?? (() => {});
   } catch (error) {
-    end = () => {};
     tell(error.message, true);
   }
-  if (document.activeElement?.closest("nav")) main.focus({ preventScroll: true });
 }
 
 function theme(wanted) {
@@ -78,6 +72,16 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   document.getElementById("main").focus();
 });
+// So that they open at once, and also when the console has ended meanwhile.
+const OTHERS_AFTER_MS = 1000;
+async function loadOthers() {
+  for (const page of Object.values(PAGES)) {
+    try {
+      const draw = await page[1]();
+      page[1] = () => draw;
+    } catch { /* the page is loaded when it is opened */ }
+  }
+}
 // Pages show what may be done: that is known once the first message is there.
 const ready = follow(() => {
   if (!state.isThere) return;
@@ -88,5 +92,6 @@ const ready = follow(() => {
   }
   addEventListener("hashchange", show);
   show();
+  setTimeout(loadOthers, OTHERS_AFTER_MS);
 });
 listen();

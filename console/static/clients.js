@@ -2,7 +2,7 @@
 
 import { count, facts, fill, h, inSort, scrolling, table, tableTools, teach } from "./dom.js";
 import { ask } from "./state.js";
-import { repeat } from "./topics.js";
+import { repeat } from "./common.js";
 
 const ROWS = 200;
 const CAPTION = "Clients by id, software and address";

@@ -2,7 +2,7 @@
 
 import { bytes, clock, count, facts, fill, h, scrolling, span, table, tableTools, tell } from "./dom.js";
 import { follow, order, state } from "./state.js";
-import { isInternal, pages } from "./topics.js";
+import { isInternal, pages } from "./common.js";
 
 const ROWS = 120;
 const EVENTS = 100;

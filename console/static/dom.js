@@ -13,6 +13,13 @@ export function h(tag, attributes = {}, ...children) {
   return made;
 }
 
+export const svg = (tag, attributes, ...children) => {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children.filter((one) => one !== null));
+  return made;
+};
+
 export function add(parent, children) {
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;

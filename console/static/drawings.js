@@ -1,13 +1,6 @@
 // Drawings of the inside: a request's way through a broker, and the replicas of a partition.
 
-import { count, h } from "./dom.js";
-
-export const svg = (tag, attributes, ...children) => {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children.filter((one) => one !== null));
-  return made;
-};
+import { count, h, svg } from "./dom.js";
 
 const BOX_WIDTH = 150, BOX_HEIGHT = 64;
 

@@ -3,7 +3,8 @@
 import { copy, count, facts, fill, h, scrolling, table, tableTools, teach } from "./dom.js";
 import { ask, order, state } from "./state.js";
 import { sharePage } from "./share.js";
-import { doing, link, quoted, repeat, topicChoice } from "./topics.js";
+import { doing, link, repeat } from "./common.js";
+import { quoted, topicChoice } from "./topics.js";
 
 const TREND = 60;
 const PLACES = 60; // partitions of a member

@@ -2,7 +2,7 @@
 
 import { bytes, count, drawingTools, facts, fill, h, scrolling, stamp, table, tableTools } from "./dom.js";
 import { ask, follow, state } from "./state.js";
-import { doing, link, repeat } from "./topics.js";
+import { doing, link, repeat } from "./common.js";
 import { drawReplicas, drawWay } from "./drawings.js";
 
 const EVERY_MS = 1000;

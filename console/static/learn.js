@@ -3,7 +3,8 @@
 
 import { copy, fill, h } from "./dom.js";
 import { ask, follow, order, state } from "./state.js";
-import { doing, link, topicsPage } from "./topics.js";
+import { doing, link } from "./common.js";
+import { topicsPage } from "./topics.js";
 import { clusterPage } from "./cluster.js";
 import { groupsPage } from "./groups.js";
 import { insidePage } from "./inside.js";

@@ -2,7 +2,8 @@
 
 import { bytes, copy, count, fill, h, plain, save, scrolling, stamp, teach } from "./dom.js";
 import { ask, askText, fileAddress, order, state } from "./state.js";
-import { doing, isInternal, link, quoted, repeat, topicChoice } from "./topics.js";
+import { doing, isInternal, link, repeat } from "./common.js";
+import { quoted, topicChoice } from "./topics.js";
 
 const CHOICES = 60; // topics by name
 const KEPT = 1000;

@@ -1,9 +1,9 @@
 // The first page: health, throughput, latency and lag at a glance, the busiest topics, the latest events.
 
-import { most, spark, sum } from "./chart.js";
 import { bytes, clock, count, fill, h, scrolling, table, teach } from "./dom.js";
 import { ask, follow, state } from "./state.js";
-import { isInternal, link, repeat, topicRates } from "./topics.js";
+import { isInternal, link, repeat, topicRates } from "./common.js";
+import { most, spark, sum } from "./spark.js";
 
 const EVERY_MS = 3000;
 const ROWS = 8;

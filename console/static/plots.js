@@ -3,7 +3,7 @@
 import { chart } from "./chart.js";
 import { bytes, copy, count, fill, h, save, scrolling, table, tableTools, teach } from "./dom.js";
 import { ask, follow, state } from "./state.js";
-import { repeat } from "./topics.js";
+import { repeat } from "./common.js";
 
 const MINUTE_MS = 60 * 1000;
 const RANGES = [1, 5, 15]; // minutes

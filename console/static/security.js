@@ -3,7 +3,7 @@
 
 import { count, fill, h, scrolling, stamp, table, tableTools } from "./dom.js";
 import { ask, order, state } from "./state.js";
-import { doing, repeat } from "./topics.js";
+import { doing, repeat } from "./common.js";
 
 const EVERY_MS = 5000;
 const RESOURCES = ["topic", "group", "cluster", "transactional-id", "delegation-token", "user"];

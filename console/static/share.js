@@ -2,7 +2,8 @@
 
 import { copy, count, facts, fill, h, scrolling, table, tableTools, teach } from "./dom.js";
 import { ask, state } from "./state.js";
-import { link, quoted, repeat } from "./topics.js";
+import { link, repeat } from "./common.js";
+import { quoted } from "./topics.js";
 
 const EVERY_MS = 1000;
 const STATES = { acquired: "late", available: "", acknowledged: "good", archived: "bad", archiving: "bad" };

@@ -6,6 +6,7 @@ export const state = { facts: {}, topics: new Map(), events: [], brokers: {}, no
 
 const listeners = new Set();
 const EVENTS_KEPT = 1000;
+const FRAME_MS = 30;
 let isDue = false;
 
 // `listener` is called with the kinds that are new, at most once a frame; returns what ends that.
@@ -42,7 +43,7 @@ function say(kind) {
     const now = new Set(kinds);
     kinds.clear();
     for (const listener of [...listeners]) listener(now);
-  }, 30);
+  }, kind === "all" ? 0 : FRAME_MS);
 }
 
 function takeSummary(message) {

@@ -2,7 +2,8 @@
 
 import { bytes, copy, count, facts, fill, h, scrolling, span, stamp, table, tableTools, teach } from "./dom.js";
 import { ask, state } from "./state.js";
-import { link, quoted, repeat } from "./topics.js";
+import { link, repeat } from "./common.js";
+import { quoted } from "./topics.js";
 
 const EVERY_MS = 2000;
 const PLACES = 12; // partitions whose offsets are shown in a snapshot's row

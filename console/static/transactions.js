@@ -2,7 +2,8 @@
 
 import { copy, count, facts, fill, h, scrolling, span, stamp, table, tableTools } from "./dom.js";
 import { ask, order, state } from "./state.js";
-import { doing, link, quoted, repeat, topicChoice } from "./topics.js";
+import { doing, link, repeat } from "./common.js";
+import { quoted, topicChoice } from "./topics.js";
 
 const OPEN = new Set(["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]);
 const badge = (name) => h("span", { class: `badge ${OPEN.has(name) ? "late" : "good"}` }, name);

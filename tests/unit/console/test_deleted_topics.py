@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import trio
+
 from pybroker_kafka.client.admin.records import EARLIEST, LATEST
 from pybroker_kafka.console.cluster_view import ClusterView, Placed
 from pybroker_kafka.console.shared import Shared
@@ -34,15 +36,16 @@ async def test_the_list_of_topics() -> None:
     async def sizes() -> Any:
         return {}
 
-    collector: Any = SimpleNamespace(view=BEFORE, shared=Shared())
+    collector: Any = SimpleNamespace(
+        view=BEFORE, shared=Shared(), first_look=trio.lowlevel.checkpoint
+    )
     records = Records(collector)
     collector.admin = SimpleNamespace(records=records, log_dirs=SimpleNamespace(sizes=sizes))
     rows = await topic_list(collector)
     before, after = records.asked
     assert before - after == {("deleted", 0), ("made anew", 1)}
     assert after == {("kept", 0), ("made anew", 0)}
-    assert {row["name"]: row["records"] for row in rows} == {
-        "deleted": 5,
-        "kept": 3,
-        "made anew": 8,
-    }
+    # Of the others either the first or the last offset is known: both are asked for at once.
+    counts = {row["name"]: row["records"] for row in rows}
+    assert counts.pop("kept") == 3
+    assert counts in ({"deleted": 5, "made anew": 8}, {"deleted": 0, "made anew": 3})
