@@ -209,10 +209,13 @@ def test_dead_names_are_found() -> None:
 def test_a_stage_that_leaves_something_in_the_checkout_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(run, "ROOT", tmp_path)
+    checkout, temporary = tmp_path / "checkout", tmp_path / "temporary"
+    checkout.mkdir()
+    temporary.mkdir()
+    monkeypatch.setattr(run, "ROOT", checkout)
     for name, passes in ((".cache", True), ("artifacts", False)):
         stage = run.Stage("makes", "test", [sys.executable, "-c", f"open({name!r}, 'w')"])
-        assert run.run([stage], tmp_path)[0].passed is passes
+        assert run.run([stage], temporary)[0].passed is passes
     assert "left in the checkout: artifacts" in capfd.readouterr().out
 
 
