@@ -186,6 +186,7 @@ class FollowerAppends:
         if log.needs_flush_of_epochs:
             self._table.wait_for_flush(state.key, log.log_end_offset)
             self._manager.effects.append(FlushNeeded(*state.key, log.log_end_offset, log))
+        self._to_rebuild.append((state, log))
         state.succeeded()
         self._truncated(state)
 

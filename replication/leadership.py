@@ -33,6 +33,7 @@ from .types import (
     ZERO_TOPIC_ID,
     FlushNeeded,
     LeadershipResult,
+    RebuildProducers,
     RefusedRole,
     RoleChange,
     StopResult,
@@ -128,6 +129,7 @@ class Leadership:
                 partition.log.restart_behind_tier(
                     found.next_offset, log_start_offset, found.epochs, found.snapshot, now_ms
                 )
+                self._hosted.effects.append(RebuildProducers(partition.log))
         except FlushFirst:
             log = partition.log
             self._hosted.effects.append(FlushNeeded(*key, log.log_end_offset, log))

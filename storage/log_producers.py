@@ -4,7 +4,9 @@
 newest good snapshot and the batches behind it, in pieces of a fraction of a millisecond. Meanwhile,
 `known` is still the state before the cut: it includes truncated batches, and lacks no transaction
 of the log. After the last piece the new state takes its place, and the old one is freed, in pieces
-too. To restart a log empty needs no rebuild, and frees the old state likewise.
+too. To restart a log empty needs no rebuild, and frees the old state likewise. A log that restarts
+behind the remote tier loads the tier's snapshot as a rebuild, in pieces; the transactions that are
+open in it are known at once, for readers of committed records.
 
 An append of a leader waits for a few pieces, and is refused while more are missing
 (`RebuildUnderWay`): clients retry, and others are served meanwhile.
@@ -23,7 +25,8 @@ Mirrors: the part of UnifiedLog that holds a ProducerStateManager.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from ..protocol import invariants
@@ -32,7 +35,7 @@ from .files import is_out_of_descriptors
 from .local_log import LocalLog
 from .producer_entry import FrozenProducers
 from .producer_rebuild import producer_rebuild
-from .producer_snapshot import SnapshotStore
+from .producer_snapshot import CorruptSnapshot, SnapshotStore, with_open_transactions
 from .producer_state import ProducerState
 
 logger: Final = logging.getLogger("pybroker.storage.log_producers")
@@ -54,7 +57,7 @@ class RebuildUnderWay(KafkaError):
 class LogProducers:
     __slots__ = (
         "_awaited_pieces",
-        "_bounds",
+        "_build",
         "_failure",
         "_local",
         "_rebuild",
@@ -67,9 +70,9 @@ class LogProducers:
         self._local = local
         self.known = state
         self.snapshots = snapshots
-        # The rebuild under way; the log start and the log end for it; why it cannot go on.
+        # The rebuild under way; what begins it anew; why it cannot go on.
         self._rebuild: Iterator[ProducerState | None] | None = None
-        self._bounds = (0, 0)
+        self._build: Callable[[], Iterator[ProducerState | None]] = partial(self._built, 0, 0)
         self._failure: KafkaError | None = None
         # Pieces of it that were done while an append waited.
         self._awaited_pieces = 0
@@ -106,8 +109,7 @@ class LogProducers:
     def truncate_to(self, end_offset: int, log_start_offset: int) -> None:
         """Begin the rebuild for a log that ends at `end_offset` now; snapshots above it are gone
         when this returns."""
-        self._bounds = log_start_offset, end_offset
-        self._rebuild, self._failure, self._awaited_pieces = self._built(), None, 0
+        self._begin(partial(self._built, log_start_offset, end_offset))
         self.rebuild_some(log_start_offset, log_start_offset)
 
     def restart_at(self, offset: int) -> None:
@@ -119,15 +121,20 @@ class LogProducers:
         self.snapshots.take(self.known)
 
     def restore(self, offset: int, snapshot: bytes) -> None:
-        """The log is empty and begins at `offset`, where its producers were as in a snapshot."""
-        self.snapshots.put(offset, snapshot)
-        loading = self.snapshots.load_newest(self.known, offset)
+        """The log is empty and begins at `offset`, where its producers were as in a snapshot. Begin
+        to load it: until then, `known` has the producers with open transactions alone."""
         try:
-            while True:
-                next(loading)
-        except StopIteration as loaded:
-            if loaded.value is not None:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, loaded.value) from None
+            open_entries = with_open_transactions(snapshot, offset)
+        except CorruptSnapshot as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+        self.snapshots.put(offset, snapshot)
+        self.known.load(open_entries, offset)
+        self._begin(partial(self._loaded, offset))
+        self.rebuild_some(offset, offset)
+
+    def _begin(self, build: Callable[[], Iterator[ProducerState | None]]) -> None:
+        self._build = build
+        self._rebuild, self._failure, self._awaited_pieces = build(), None, 0
 
     def rebuild_some(self, log_start_offset: int, high_watermark: int) -> bool:
         """Do a piece of the rebuild; whether everything is done. The offsets are the log's present
@@ -139,7 +146,7 @@ class LogProducers:
             try:
                 built = next(rebuild)
             except OSError as error:
-                self._rebuild = self._built()
+                self._rebuild = self._build()
                 self._local.fail("truncating", error)
             except KafkaError as error:
                 logger.error("The producers of %s are lost: %s", self._local.name, error.message)
@@ -151,14 +158,28 @@ class LogProducers:
             self._replaced = None
         return self._rebuild is None and self._replaced is None
 
-    def _built(self) -> Iterator[ProducerState | None]:
-        """Yields None after each piece, and last the new state."""
+    def _built(self, log_start_offset: int, end_offset: int) -> Iterator[ProducerState | None]:
+        """Yields None after each piece, and last the state of a log that was cut."""
         earlier = self.known
         state = earlier.successor()
-        for _ in producer_rebuild(state, self.snapshots, self._local.segments, *self._bounds):
+        segments = self._local.segments
+        for _ in producer_rebuild(state, self.snapshots, segments, log_start_offset, end_offset):
             yield None
         for _ in state.recall(earlier):
             yield None
+        yield state
+
+    def _loaded(self, offset: int) -> Iterator[ProducerState | None]:
+        """Yields None after each piece, and last the state of the snapshot at `offset`, where the
+        empty log begins. The state before the restart is freed first."""
+        while self._replaced is not None:
+            if self._replaced.release_some():
+                self._replaced = None
+            yield None
+        state = self.known.successor()
+        problem = yield from self.snapshots.load_newest(state, offset)
+        if problem is not None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem)
         yield state
 
     def _replace(self, built: ProducerState, log_start_offset: int, high_watermark: int) -> None:

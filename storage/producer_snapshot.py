@@ -30,6 +30,8 @@ from .producer_state import ProducerState
 from .segment import DELETED_SUFFIX, SNAPSHOT_SUFFIX
 
 _HEADER = Struct(">hIi")
+# Of a row: the last offset, and the first offset of the open transaction.
+_OFFSETS = Struct(">14xq16xq")
 _VERSION = 1
 _CRC_END = 6
 
@@ -77,6 +79,20 @@ def count_rows(data: bytes) -> int:
     if count < 0 or _HEADER.size + count * ROW.size > len(data):
         raise CorruptSnapshot(f"{count} entries do not fit in {len(data)} bytes")
     return int(count)
+
+
+def with_open_transactions(data: bytes, offset: int) -> list[ProducerEntry]:
+    """The producers whose transactions are open, of a snapshot that was taken at `offset`; checks
+    all of it. Raises CorruptSnapshot."""
+    count = count_rows(data)
+    rows = memoryview(data)[_HEADER.size : _HEADER.size + count * ROW.size]
+    found: list[ProducerEntry] = []
+    for number, (last_offset, transaction) in enumerate(_OFFSETS.iter_unpack(rows)):
+        if last_offset >= offset or transaction >= offset:
+            raise CorruptSnapshot("it has a batch of a producer from behind its offset")
+        if transaction >= 0:
+            found += decode_rows(data, number, number + 1)
+    return found
 
 
 def decode_rows(data: bytes, first: int, end: int) -> list[ProducerEntry]:
