@@ -23,7 +23,7 @@ import trio
 
 from ..broker.observability.log_format import configure_logging
 from ..broker.resources.descriptors import TooFewDescriptors, raise_descriptor_limit
-from ..broker.resources.memory import configure_allocator, give_back_memory
+from ..broker.resources.memory import configure_allocator, give_back_memory, give_back_start
 from ..compiled import described
 from .cluster_state import ClusterError, NodeState
 from .node_signals import STOP_SIGNALS, end_of_lifeline
@@ -416,6 +416,7 @@ async def _run_zookeeper(
             nursery.start_soon(_stop_with_lifeline, orders.lifeline_fd, stop.set)
         port = await nursery.start(serve)
         ready(name, port, port)
+        give_back_start()
         await stop.wait()
         nursery.cancel_scope.cancel()
 

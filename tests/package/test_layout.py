@@ -31,6 +31,8 @@ NOT_OF_A_ZOOKEEPER = (
     "cryptography",
     "importlib.metadata",
     "kazoo",
+    "logging.handlers",
+    "pickle",
     "pybroker_kafka.broker.resources.clock",
     "pybroker_kafka.broker.server",
     "pybroker_kafka.client",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pybroker_kafka.broker.observability.log_format import LINE_FORMAT, TIME_FORMAT, JsonLines
+from pybroker_kafka.broker.observability.log_lines import LINE_FORMAT, TIME_FORMAT, JsonLines
 from pybroker_kafka.console.cluster_view import Happening
 from pybroker_kafka.console.measured import SEGMENT_LINES_MAX, SEGMENTS, Rolls
 from pybroker_kafka.console.node_logs import BEHIND_BYTES, NodeLogs, happening_of, parsed

@@ -7,13 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pybroker_kafka.broker.observability.log_format import (
-    KEPT_FILES,
-    JsonLines,
-    LogFile,
-    LogFormat,
-    configure_logging,
-)
+from pybroker_kafka.broker.observability.log_file import KEPT_FILES, LogFile
+from pybroker_kafka.broker.observability.log_format import LogFormat, configure_logging
+from pybroker_kafka.broker.observability.log_lines import JsonLines
 from pybroker_kafka.console.node_logs import parsed
 
 
