@@ -42,6 +42,7 @@ NO_COUNTS: Final[Mapping[str, int]] = {}
 class DeltaTopicTable:
     def __init__(self, place: Place, topic: str, topic_id: str) -> None:
         self._url = place.delta_url(topic)
+        self._options = place.delta_options
         self._is_local = place.is_local
         self._topic_id = topic_id
         self._table: DeltaTable | None = None
@@ -65,7 +66,7 @@ class DeltaTopicTable:
                 )
         if self._is_local:
             os.makedirs(self._url, exist_ok=True)
-        if not DeltaTable.is_deltatable(self._url):
+        if not DeltaTable.is_deltatable(self._url, self._options):
             try:
                 DeltaTable.create(
                     self._url,
@@ -73,10 +74,11 @@ class DeltaTopicTable:
                     mode="error",
                     partition_by=self._partition_by,
                     commit_properties=self._properties({}),
+                    storage_options=self._options,
                 )
             except DeltaError as error:
                 raise Conflict(str(error)) from None
-        self._table = DeltaTable(self._url)
+        self._table = DeltaTable(self._url, storage_options=self._options)
         known = set(self.schema.names)
         missing = [field.with_nullable(True) for field in schema if field.name not in known]
         if missing:
@@ -187,13 +189,15 @@ class DeltaTopicTable:
 
     def compact(self, target_bytes: int, *, whole: bool = False) -> bool:
         properties = self._properties(self.offsets())
-        is_merged = delta_upkeep.compact(self.table, target_bytes, properties, whole=whole)
+        is_merged = delta_upkeep.compact(
+            self.table, target_bytes, properties, self._options, whole=whole
+        )
         if is_merged:
-            self._table = DeltaTable(self._url)
+            self._table = DeltaTable(self._url, storage_options=self._options)
         return is_merged
 
     def remove_orphans(self, min_age_ms: int, retention_ms: int) -> int:
-        return delta_upkeep.remove_orphans(self._url, min_age_ms, retention_ms)
+        return delta_upkeep.remove_orphans(self._url, min_age_ms, retention_ms, self._options)
 
     def note_compaction(self, number: int) -> None:
         """In a commit without rows. Raises Conflict."""
@@ -220,7 +224,7 @@ class DeltaTopicTable:
         dropped = os.path.join(parent, f".{name}{DROPPED}{self._topic_id}")
         if (
             not os.path.exists(dropped)
-            and DeltaTable.is_deltatable(self._url)
+            and DeltaTable.is_deltatable(self._url, self._options)
             and _topic_of(DeltaTable(self._url)) == self._topic_id
         ):
             os.rename(self._url, dropped)
@@ -239,7 +243,7 @@ class DeltaTopicTable:
             )
         except (CommitFailedError, DeltaError) as error:
             raise Conflict(str(error)) from None
-        self._table = DeltaTable(self._url)
+        self._table = DeltaTable(self._url, storage_options=self._options)
 
     def _properties(
         self, offsets: Mapping[int, int], counts: Mapping[str, int] = NO_COUNTS
