@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake import Schema as DeltaSchema
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from ..client.admin.tables import SNAPSHOTS_TOLD, TableSnapshot
 from . import delta_upkeep
@@ -66,7 +66,8 @@ class DeltaTopicTable:
                 )
         if self._is_local:
             os.makedirs(self._url, exist_ok=True)
-        if not DeltaTable.is_deltatable(self._url, self._options):
+        self._table = self._loaded()
+        if self._table is None:
             try:
                 DeltaTable.create(
                     self._url,
@@ -78,7 +79,7 @@ class DeltaTopicTable:
                 )
             except DeltaError as error:
                 raise Conflict(str(error)) from None
-        self._table = DeltaTable(self._url, storage_options=self._options)
+            self._table = DeltaTable(self._url, storage_options=self._options)
         known = set(self.schema.names)
         missing = [field.with_nullable(True) for field in schema if field.name not in known]
         if missing:
@@ -87,6 +88,13 @@ class DeltaTopicTable:
                 self.table.alter.add_columns(fields)
             except DeltaError as error:
                 raise Conflict(str(error)) from None
+
+    def _loaded(self) -> DeltaTable | None:
+        """None: there is none. `is_deltatable` would hold Python's lock while a store answers."""
+        try:
+            return DeltaTable(self._url, storage_options=self._options)
+        except TableNotFoundError:
+            return None
 
     @property
     def table(self) -> DeltaTable:
@@ -224,8 +232,8 @@ class DeltaTopicTable:
         dropped = os.path.join(parent, f".{name}{DROPPED}{self._topic_id}")
         if (
             not os.path.exists(dropped)
-            and DeltaTable.is_deltatable(self._url, self._options)
-            and _topic_of(DeltaTable(self._url)) == self._topic_id
+            and (table := self._loaded()) is not None
+            and _topic_of(table) == self._topic_id
         ):
             os.rename(self._url, dropped)
         if os.path.exists(dropped):
