@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ..local.cluster_spec import TABLES
 from ..local.cluster_state import default_data_dir
+from ..storage.table_places import S3
+from ..tables import stores
 from ..tables.place import CATALOG_FILE, CATALOG_NAME, Place
 from .session import (
     DELTA_PACKAGE,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ICEBERG_VERSION: Final = "1.10.0"
+AWS_PACKAGE: Final = f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}"
 SQLITE_DRIVER: Final = "org.xerial:sqlite-jdbc:3.50.3.0"
 PREFIX: Final = f"spark.sql.catalog.{CATALOG_NAME}"
 BUSY_MS: Final = 60_000  # while a writer commits
@@ -57,6 +60,8 @@ def table_session(
     warehouse: str | Path | None = None,
     *,
     catalog: str | None = None,
+    catalog_settings: Mapping[str, str] | None = None,
+    store: Mapping[str, str] | None = None,
     table_format: Literal["iceberg", "delta"] = "iceberg",
     master: str = "local[*]",
     shuffle_partitions: int = 4,
@@ -66,7 +71,8 @@ def table_session(
     """Start a session that reads the tables of a cluster, and topics as `kafka_session` does.
 
     `warehouse` and `catalog` are the brokers' `pybroker.table.warehouse` and
-    `pybroker.table.catalog`; without a warehouse it is that of `pybroker start` on this machine.
+    `pybroker.table.catalog`, `catalog_settings` and `store` their `pybroker.table.catalog.*` and
+    `pybroker.table.store.*`; without a warehouse it is that of `pybroker start` on this machine.
     A session has the tables of one format. The other arguments are those of `kafka_session`. Raises
     ValueError for a catalogue that needs settings of its own; JavaNotFoundError,
     SparkUnavailableError.
@@ -78,7 +84,10 @@ def table_session(
             "pyspark is not installed; install it with: pip install 'pybroker-kafka[spark,tables]'"
         ) from error
     place = Place(
-        str(default_data_dir() / TABLES if warehouse is None else warehouse), catalog=catalog
+        str(default_data_dir() / TABLES if warehouse is None else warehouse),
+        catalog=catalog,
+        settings=catalog_settings or {},
+        store=store or {},
     )
     is_delta = table_format == "delta"
     parts = delta_parts(place, __version__) if is_delta else parts_of(place, __version__)
@@ -112,15 +121,19 @@ def parts_of(place: Place, spark_version: str) -> Parts:
     }
     if settings[f"{PREFIX}.type"] == "jdbc":
         packages.append(SQLITE_DRIVER)
+    if place.warehouse.startswith(S3):
+        packages.append(AWS_PACKAGE)
     return Parts(tuple(packages), settings)
 
 
 def _catalog(place: Place) -> dict[str, str]:
     """The settings of Iceberg's catalogue in Java."""
-    if place.catalog is not None and place.catalog.startswith(("http://", "https://")):
-        return {"type": "rest", "uri": place.catalog, "warehouse": place.warehouse}
-    file = place.catalog or f"sqlite:///{os.path.join(place.warehouse, CATALOG_FILE)}"
-    if not file.startswith("sqlite:///") or (place.catalog is None and not place.is_local):
+    files = stores.for_java(place.store) if place.warehouse.startswith(S3) else {}
+    url = place.catalog_url
+    if url is not None and place.is_rest:
+        return {**files, "warehouse": place.warehouse, **place.settings, "type": "rest", "uri": url}
+    file = url or f"sqlite:///{os.path.join(place.warehouse, CATALOG_FILE)}"
+    if not file.startswith("sqlite:///") or (url is None and not place.is_local):
         raise ValueError(
             f"the catalogue of {place.warehouse} is in a database other than SQLite: give its "
             f"driver in packages=, and {PREFIX}.type, .uri and .warehouse in settings= of "
@@ -128,6 +141,7 @@ def _catalog(place: Place) -> dict[str, str]:
         )
     path = os.path.abspath(file.removeprefix("sqlite:///"))
     return {
+        **files,
         "type": "jdbc",
         "uri": f"jdbc:sqlite:{path}?busy_timeout={BUSY_MS}",
         "jdbc.init-catalog-tables": "false",

@@ -31,6 +31,7 @@ from .config_def import (
 
 TABLE: Final = "pybroker.table"
 WAREHOUSE: Final = "pybroker.table.warehouse"  # the broker's key without which there are no tables
+CATALOG: Final = "pybroker.table.catalog"  # the broker's key of Iceberg's catalogue
 CLIENT_PREFIX: Final = "pybroker.table.client."  # settings of the clients that write tables
 COMPACTION: Final = "pybroker.table.compaction"
 GENERATION: Final = "pybroker.table.generation"
@@ -292,7 +293,16 @@ def validate_table_configs(
             f"Tables are disabled in the broker: {WAREHOUSE} is not set. Topic cannot be "
             "configured with a table."
         )
-    if settings.is_dropped and settings.format == "delta" and "://" in warehouse:
+    if "://" not in warehouse:
+        return
+    if settings.format == "iceberg" and not (
+        broker_values.get(CATALOG) or broker_values.get(f"{CATALOG}.uri")
+    ):
+        raise InvalidConfig(
+            f"{TABLE}=iceberg: {WAREHOUSE} is an object store, so the broker needs {CATALOG}, the "
+            "URL of a catalogue"
+        )
+    if settings.is_dropped and settings.format == "delta":
         raise InvalidConfig(
             f"{ON_DELETE}=drop: a table of Delta is dropped only if {WAREHOUSE} is a directory, "
             f"not {shortened(warehouse)}"

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake import Schema as DeltaSchema
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from ..client.admin.tables import SNAPSHOTS_TOLD, TableSnapshot
 from . import delta_upkeep
@@ -42,6 +42,7 @@ NO_COUNTS: Final[Mapping[str, int]] = {}
 class DeltaTopicTable:
     def __init__(self, place: Place, topic: str, topic_id: str) -> None:
         self._url = place.delta_url(topic)
+        self._options = place.delta_options
         self._is_local = place.is_local
         self._topic_id = topic_id
         self._table: DeltaTable | None = None
@@ -65,7 +66,8 @@ class DeltaTopicTable:
                 )
         if self._is_local:
             os.makedirs(self._url, exist_ok=True)
-        if not DeltaTable.is_deltatable(self._url):
+        self._table = self._loaded()
+        if self._table is None:
             try:
                 DeltaTable.create(
                     self._url,
@@ -73,10 +75,11 @@ class DeltaTopicTable:
                     mode="error",
                     partition_by=self._partition_by,
                     commit_properties=self._properties({}),
+                    storage_options=self._options,
                 )
             except DeltaError as error:
                 raise Conflict(str(error)) from None
-        self._table = DeltaTable(self._url)
+            self._table = DeltaTable(self._url, storage_options=self._options)
         known = set(self.schema.names)
         missing = [field.with_nullable(True) for field in schema if field.name not in known]
         if missing:
@@ -85,6 +88,13 @@ class DeltaTopicTable:
                 self.table.alter.add_columns(fields)
             except DeltaError as error:
                 raise Conflict(str(error)) from None
+
+    def _loaded(self) -> DeltaTable | None:
+        """None: there is none. `is_deltatable` would hold Python's lock while a store answers."""
+        try:
+            return DeltaTable(self._url, storage_options=self._options)
+        except TableNotFoundError:
+            return None
 
     @property
     def table(self) -> DeltaTable:
@@ -187,13 +197,15 @@ class DeltaTopicTable:
 
     def compact(self, target_bytes: int, *, whole: bool = False) -> bool:
         properties = self._properties(self.offsets())
-        is_merged = delta_upkeep.compact(self.table, target_bytes, properties, whole=whole)
+        is_merged = delta_upkeep.compact(
+            self.table, target_bytes, properties, self._options, whole=whole
+        )
         if is_merged:
-            self._table = DeltaTable(self._url)
+            self._table = DeltaTable(self._url, storage_options=self._options)
         return is_merged
 
     def remove_orphans(self, min_age_ms: int, retention_ms: int) -> int:
-        return delta_upkeep.remove_orphans(self._url, min_age_ms, retention_ms)
+        return delta_upkeep.remove_orphans(self._url, min_age_ms, retention_ms, self._options)
 
     def note_compaction(self, number: int) -> None:
         """In a commit without rows. Raises Conflict."""
@@ -220,8 +232,8 @@ class DeltaTopicTable:
         dropped = os.path.join(parent, f".{name}{DROPPED}{self._topic_id}")
         if (
             not os.path.exists(dropped)
-            and DeltaTable.is_deltatable(self._url)
-            and _topic_of(DeltaTable(self._url)) == self._topic_id
+            and (table := self._loaded()) is not None
+            and _topic_of(table) == self._topic_id
         ):
             os.rename(self._url, dropped)
         if os.path.exists(dropped):
@@ -239,7 +251,7 @@ class DeltaTopicTable:
             )
         except (CommitFailedError, DeltaError) as error:
             raise Conflict(str(error)) from None
-        self._table = DeltaTable(self._url)
+        self._table = DeltaTable(self._url, storage_options=self._options)
 
     def _properties(
         self, offsets: Mapping[int, int], counts: Mapping[str, int] = NO_COUNTS

@@ -46,7 +46,12 @@ Stats = dict[str, Any]
 
 
 def compact(
-    table: DeltaTable, target_bytes: int, properties: CommitProperties, *, whole: bool
+    table: DeltaTable,
+    target_bytes: int,
+    properties: CommitProperties,
+    options: dict[str, str] | None = None,
+    *,
+    whole: bool,
 ) -> bool:
     """Merge some small files; whether there were any. Raises Conflict."""
     if not READABLE.issuperset(table.protocol().reader_features or ()):
@@ -60,7 +65,7 @@ def compact(
     at_ms = now_ms()
     values = {name: _partition_text(value) for name, value in _partition(chosen[0]).items()}
     path = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
-    files_of = pa_fs.PyFileSystem(DeltaStorageHandler(table.table_uri))
+    files_of = pa_fs.PyFileSystem(DeltaStorageHandler(table.table_uri, options))
     pq.write_table(rows, path, filesystem=files_of, compression="zstd")
     size = files_of.get_file_info(path).size
     stats = json.dumps(_merged_stats(chosen, rows.num_rows))
@@ -144,7 +149,9 @@ def _stats_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def remove_orphans(url: str, min_age_ms: int, retention_ms: int) -> int:
+def remove_orphans(
+    url: str, min_age_ms: int, retention_ms: int, options: dict[str, str] | None = None
+) -> int:
     """Remove files of ours that no version of the retention time has; returns how many.
 
     The newest version decides, for one that is loaded may lack files of later ones.
@@ -152,14 +159,14 @@ def remove_orphans(url: str, min_age_ms: int, retention_ms: int) -> int:
     if retention_ms < 0:  # all versions stay, and deltalake lists their files as well
         return 0
     hours = math.ceil(max(min_age_ms, retention_ms) / MS_PER_HOUR)
-    table = DeltaTable(url)
+    table = DeltaTable(url, storage_options=options)
     try:
         useless = table.vacuum(
             retention_hours=hours, dry_run=True, enforce_retention_duration=False, full=True
         )
     except DeltaError as error:
         raise Conflict(str(error)) from None
-    files = DeltaStorageHandler(url)
+    files = DeltaStorageHandler(url, options)
     removed = 0
     for path in {one for one in useless if _NAME.fullmatch(posixpath.basename(one))}:
         if posixpath.isabs(path) or "://" in path:  # the same file is there as a relative path

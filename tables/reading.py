@@ -15,7 +15,9 @@ def rows_of(kind: str, place: Place, topic: str) -> pa.Table:
     if kind == "delta":
         from deltalake import DeltaTable
 
-        return DeltaTable(place.delta_url(topic)).to_pyarrow_table()
+        return DeltaTable(
+            place.delta_url(topic), storage_options=place.delta_options
+        ).to_pyarrow_table()
     from .iceberg import open_catalog
 
     table = open_catalog(place).load_table((place.namespace, place.table_name(topic)))

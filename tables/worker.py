@@ -138,7 +138,7 @@ def _problem_of_drop(kind: str, place: Place, topic: str, topic_id: str) -> str 
     try:
         table_of(kind, place, topic, topic_id).drop()
     except Exception as error:  # the formats' libraries raise all kinds
-        return problem_of(error)[0]
+        return place.without_secrets(problem_of(error)[0])
     return None
 
 

@@ -82,12 +82,16 @@ class TopicWriter:
             except (_OpenAnew, NewColumns):
                 continue
             except Exception as error:  # the formats' libraries raise all kinds
-                self.state.fail(problem_of(error))
+                self._fail(error)
             if self.state.commits > commits:
                 backoff = FIRST_BACKOFF_SECONDS
             self._report(self.state)
             await trio.sleep(backoff)
             backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
+
+    def _fail(self, error: Exception) -> None:
+        problem, advice = problem_of(error)
+        self.state.fail((self._place.without_secrets(problem), advice))
 
     async def _keep(self) -> None:
         """Open the table and follow the topic until something is wrong."""

@@ -86,8 +86,7 @@ class KafkaCluster(Contents):
             raise ClusterError(
                 "a cluster has ZooKeepers of its own, or those of others: zookeepers= or zookeeper="
             )
-        catalog = (config or {}).get("pybroker.table.catalog")
-        super().__init__(lambda: self.data_dir, None if catalog is None else str(catalog))
+        super().__init__(lambda: self.data_dir, config_texts(config or {}))
         self._kept_directory = None if data_dir is None else Path(data_dir).absolute()
         self._options = ClusterOptions(
             data_dir="",

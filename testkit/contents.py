@@ -37,8 +37,10 @@ T = TypeVar("T")
 class Contents(ABC):
     """`data_dir` is that of the cluster while it runs; it raises ClusterError otherwise."""
 
-    def __init__(self, data_dir: Callable[[], Path], catalog: str | None = None) -> None:
-        self._catalog = catalog  # of tables; None: their own
+    def __init__(
+        self, data_dir: Callable[[], Path], configs: Mapping[str, str] | None = None
+    ) -> None:
+        self._configs = configs or {}  # of the brokers
         self.story = Story()
         self._members = Members(data_dir, self.story)
         self._numbers = itertools.count(2)
@@ -145,7 +147,7 @@ class Contents(ABC):
 
         reading = TableReading(topic)
         report = self._ask(reading.wait, timeout, reading.lack)
-        return read(report, topic, self._catalog)
+        return read(report, topic, self._configs)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The id of the broker that leads a partition; waits until there is one."""

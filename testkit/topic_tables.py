@@ -6,6 +6,7 @@ later ones.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -72,9 +73,9 @@ def _has(view: TableView, ends: dict[int, int | None]) -> bool:
     )
 
 
-def read(report: TableReport, topic: str, catalog: str | None) -> pa.Table:
-    """Raises ClusterError."""
-    place = Place(report.warehouse, report.name.split(".")[0], catalog)
+def read(report: TableReport, topic: str, configs: Mapping[str, str]) -> pa.Table:
+    """`configs` are those of the brokers. Raises ClusterError."""
+    place = Place.reached(report.warehouse, report.name.split(".")[0], configs)
     try:
         return rows_of(report.format, place, topic)
     except ImportError as error:

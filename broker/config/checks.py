@@ -24,6 +24,7 @@ from ...storage.log_config import (
     validate_local_retention,
     validate_together,
 )
+from ...storage.table_places import check_table_place
 from . import group_configs, ineffective
 from .errors import ConfigError
 from .kafka_config import KafkaConfig
@@ -50,6 +51,7 @@ def check_config(config: KafkaConfig) -> None:
     check_changeable(config)
     _check_replication(config)
     _check_listeners(config)
+    _check_tables(config)
 
 
 def check_changeable(config: KafkaConfig) -> None:
@@ -61,6 +63,13 @@ def check_changeable(config: KafkaConfig) -> None:
     _check_tls(config)
     _check_logins(config)
     group_configs.check_brokers_keys(config)
+
+
+def _check_tables(config: KafkaConfig) -> None:
+    try:
+        check_table_place(config.explicit())
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _check_tls(config: KafkaConfig) -> None:

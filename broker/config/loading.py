@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...storage.table_configs import CLIENT_PREFIX as TABLE_CLIENT_PREFIX
+from ...storage.table_places import is_place_key
 from . import ineffective, kraft
 from .definitions import BROKER_CONFIGS, LISTENER_PREFIX, definition_of
 from .errors import ConfigError
@@ -212,6 +213,8 @@ def _is_known(name: str, values: Mapping[str, str]) -> bool:
     """Or it is meant for a plugin of tiered storage, which alone knows its keys, or for the clients
     that write tables."""
     if definition_of(name) is not None or name.startswith(TABLE_CLIENT_PREFIX):
+        return True
+    if is_place_key(name):  # checked with its value (`checks`)
         return True
     return any(
         name.startswith(values.get(key) or BROKER_CONFIGS[key].default or "")

@@ -1,5 +1,8 @@
 """The layer of tables in a broker: imported and built if `pybroker.table.warehouse` is set.
 
+The process gets the keys `pybroker.table.catalog.*` and `pybroker.table.store.*` on its standard
+input, so no secret is in its command line.
+
 Clients of the process begin at this broker's own inter-broker listener. Keys with the prefix
 `pybroker.table.client.` are their settings, as Kafka's clients have them; `bootstrap.servers` among
 them replaces that listener.
@@ -12,7 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...storage.log_directory import TABLE_DROPS_FILE
-from ...storage.table_configs import CLIENT_PREFIX, WAREHOUSE
+from ...storage.table_configs import CATALOG, CLIENT_PREFIX, WAREHOUSE
+from ...storage.table_places import CATALOG_PREFIX, STORE_PREFIX, settings_under
 from ..cluster.parts import Ground
 from ..config import KafkaConfig
 from ..replicas.parts import Replicas
@@ -41,11 +45,8 @@ def _work(config: KafkaConfig, address_of: Callable[[str], str]) -> dict[str, An
     """A message to the process, without topics."""
     listener = config.inter_broker_listener
     protocols = {one.name: one.security_protocol for one in config.listeners}
-    client = {
-        name.removeprefix(CLIENT_PREFIX): text
-        for name, text in config.explicit().items()
-        if name.startswith(CLIENT_PREFIX)
-    }
+    explicit = config.explicit()
+    client = settings_under(CLIENT_PREFIX, explicit)
     bootstrap = client.pop("bootstrap.servers", None) or address_of(listener)
     client = {"security.protocol": protocols[listener], **client}
     warehouse = config.get_string(WAREHOUSE)
@@ -55,7 +56,9 @@ def _work(config: KafkaConfig, address_of: Callable[[str], str]) -> dict[str, An
         "place": {
             "warehouse": warehouse if "://" in warehouse else os.path.abspath(warehouse),
             "namespace": config.get_string("pybroker.table.namespace"),
-            "catalog": config.get_optional_string("pybroker.table.catalog"),
+            "catalog": config.get_optional_string(CATALOG),
             "registry": config.get_optional_string("pybroker.table.registry"),
+            "settings": settings_under(CATALOG_PREFIX, explicit),
+            "store": settings_under(STORE_PREFIX, explicit),
         },
     }

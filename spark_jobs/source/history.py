@@ -29,6 +29,7 @@ from ...client.admin.config_types import ConfigResource, ResourceKind
 from ...client.admin.configs import Configs
 from ...client.admin.tables import TABLE_CONFIG, Tables, TableView
 from ...protocol.uuids import uuid_to_text
+from ...storage.table_configs import CATALOG
 from .arrow import MAX_ROWS
 from .catalogue import Catalogue
 from .limits import EARLIEST, Everywhere, Offsets, OptionError
@@ -228,7 +229,10 @@ def _load(options: SourceOptions, view: TableView) -> Table:
     report = view.report
     assert report is not None
     namespace = report.name.split(".")[0]
-    place = Place(options.history_warehouse or report.warehouse, namespace, options.history_catalog)
+    configs = dict(options.history_settings)
+    if options.history_catalog is not None:
+        configs[CATALOG] = options.history_catalog
+    place = Place.reached(options.history_warehouse or report.warehouse, namespace, configs)
     table = open_catalog(place).load_table((namespace, place.table_name(view.topic)))
     if not COLUMNS.issubset(table.schema().column_names):
         raise OptionError(
@@ -257,7 +261,7 @@ def _files(stored: _Stored, topic: str, cut: Cut) -> list[HistoryFiles]:
     bounds = None if is_all else cut.history
     tasks = list(table.scan(row_filter=_filter(bounds)).plan_files())
     columns = _columns_alone(table.metadata)
-    properties = dict(table.catalog.properties)
+    properties = dict(table.io.properties)  # with those that a REST catalogue gives for the table
     return [
         HistoryFiles(topic, columns, properties, group, bounds, one.timestamp_type)
         for group in _groups(tasks)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.topics import TopicPartition
+from ...storage.table_places import is_place_key
 from .limits import (
     EARLIEST,
     LATEST,
@@ -122,6 +123,10 @@ class Options:
     def text(self, name: str) -> str | None:
         return self._found.get(name.lower())
 
+    def place_settings(self) -> dict[str, str]:
+        """Those of the tables' catalogue and store, named as the broker's keys."""
+        return {name: text for name, text in self._found.items() if is_place_key(name)}
+
     def flag(self, name: str, default: bool) -> bool:
         text = self.text(name)
         if text is None:
@@ -159,7 +164,9 @@ class Options:
 
     def unknown(self) -> list[str]:
         return sorted(
-            name for name in self._found if name not in _KNOWN and not name.startswith("kafka.")
+            name
+            for name in self._found
+            if name not in _KNOWN and not name.startswith("kafka.") and not is_place_key(name)
         )
 
 
@@ -188,6 +195,7 @@ class SourceOptions:
     has_history: bool = False  # from the topics' tables
     history_warehouse: str | None = None  # None: as the table's writer reports it
     history_catalog: str | None = field(default=None, repr=False)
+    history_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -237,6 +245,7 @@ class SourceOptions:
             has_history=has_history,
             history_warehouse=options.text("historyWarehouse"),
             history_catalog=options.text("historyCatalog"),
+            history_settings=options.place_settings(),
         )
         least, most = found.min_offsets_per_trigger, found.max_offsets_per_trigger
         if least is not None and most is not None and least > most:

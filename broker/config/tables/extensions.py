@@ -91,7 +91,8 @@ DEFINITIONS = (
         None,
         LOW,
         doc="Where the tables of topics are: a directory that all brokers share, or the URL of an "
-        "object store. Without it topics have no tables.",
+        "object store, whose settings are keys with the prefix pybroker.table.store. as those of "
+        "tiered storage. Without it topics have no tables.",
     ),
     key(
         "pybroker.table.catalog",
@@ -99,7 +100,9 @@ DEFINITIONS = (
         None,
         LOW,
         doc="The catalogue of Iceberg: the URL of a REST catalogue (http, https) or of a database "
-        "(sqlite, postgresql). By default SQLite in the file catalog.db of the warehouse.",
+        "(sqlite, postgresql). By default SQLite in the file catalog.db of the warehouse. Keys "
+        "with the prefix pybroker.table.catalog. are its further properties, as pyiceberg names "
+        "them.",
     ),
     key(
         "pybroker.table.namespace",

@@ -21,7 +21,10 @@ def test_the_catalogue_of_a_directory_is_in_sqlite() -> None:
 def test_a_catalogue_behind_rest_needs_no_driver() -> None:
     place = Place("s3://bucket/warehouse", catalog="http://catalog:8181")
     packages, settings = parts_of(place, "4.0.1")
-    assert [one.split(":")[1] for one in packages] == ["iceberg-spark-runtime-4.0_2.13"]
+    assert [one.split(":")[1] for one in packages] == [
+        "iceberg-spark-runtime-4.0_2.13",
+        "iceberg-aws-bundle",
+    ]
     assert settings[f"{PREFIX}.uri"] == "http://catalog:8181"
 
 
