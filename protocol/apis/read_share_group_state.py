@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..access_rules import BROKERS_ONLY
-from ..api_page import Api, elements_together
+from ..api_page import Api, elements
 from ..features import Feature, Later
 from ..schema import Message, Struct, array, int8, int16, int32, int64, message, string, uuid
 
@@ -62,5 +62,5 @@ API: Final = Api(
     response=ReadShareGroupStateResponse,
     access=BROKERS_ONLY,
     later=Later(0, Feature.SHARE),
-    elements=(elements_together("topics.partitions", "results.partitions"),),
+    elements=(elements("topics.partitions", "results.partitions"),),
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..access_rules import BROKERS_ONLY
-from ..api_page import Api, elements_together
+from ..api_page import Api, elements
 from ..features import Feature, Later
 from ..schema import Message, Struct, array, int16, int32, int64, message, string, uuid
 
@@ -57,5 +57,5 @@ API: Final = Api(
     response=ReadShareGroupStateSummaryResponse,
     access=BROKERS_ONLY,
     later=Later(0, Feature.SHARE),
-    elements=(elements_together("topics.partitions", "results.partitions"),),
+    elements=(elements("topics.partitions", "results.partitions"),),
 )
