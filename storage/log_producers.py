@@ -124,7 +124,7 @@ class LogProducers:
         """The log is empty and begins at `offset`, where its producers were as in a snapshot. Begin
         to load it: until then, `known` has the producers with open transactions alone."""
         try:
-            open_entries = with_open_transactions(snapshot, offset)
+            open_entries = with_open_transactions(snapshot)
         except CorruptSnapshot as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
         self.snapshots.put(offset, snapshot)

@@ -17,7 +17,12 @@ from pybroker_kafka.storage.producer_snapshot import (
 )
 from tests.support.appends import append_as_leader
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, manager_of
-from tests.unit.storage.test_producer_snapshots import MANY, assert_moments, held_ms
+from tests.unit.storage.test_producer_snapshots import (
+    MANY,
+    MAX_HELD_MS,
+    assert_moments,
+    held_ms,
+)
 from tests.unit.storage.tiered import tiered_config
 
 OFFSET = 1_000_000
@@ -104,6 +109,12 @@ def test_a_snapshot_from_behind_the_offset_is_none(tmp_path: Path, offset: int) 
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
+def test_open_transactions_are_found_in_a_moment() -> None:
+    snapshot = snapshot_of(MANY)
+    took = [held_ms(lambda: with_open_transactions(snapshot)) for _ in range(3)]
+    assert min(took) < MAX_HELD_MS, took
+
+
 def test_those_with_open_transactions_are_found_alone() -> None:
-    (found,) = with_open_transactions(snapshot_of(30), OFFSET)
+    (found,) = with_open_transactions(snapshot_of(30))
     assert (found.producer_id, found.current_txn_first_offset) == (29, OPEN_FROM)
