@@ -31,7 +31,7 @@ from .producer_state import ProducerState
 from .segment import DELETED_SUFFIX, SNAPSHOT_SUFFIX
 
 _HEADER = Struct(">hIi")
-# The last field of a row, the first offset of the open transaction, and what its first byte is then.
+# Where a row has the first offset of its open transaction, and the first byte that is none of -1.
 _TRANSACTION_AT = ROW.size - 8
 _OPEN = re.compile(rb"[\x00-\x7f]")
 _VERSION = 1
@@ -86,12 +86,10 @@ def count_rows(data: bytes) -> int:
 def with_open_transactions(data: bytes) -> list[ProducerEntry]:
     """The producers whose transactions are open; quick also for very many others. Raises
     CorruptSnapshot."""
-    count = count_rows(data)
-    # The first byte of each row's offset of an open transaction; that of -1 has all bits set.
-    signs = data[_HEADER.size + _TRANSACTION_AT : _HEADER.size + count * ROW.size : ROW.size]
+    rows = data[_HEADER.size : _HEADER.size + count_rows(data) * ROW.size]
     return [
         entry
-        for found in _OPEN.finditer(signs)
+        for found in _OPEN.finditer(rows[_TRANSACTION_AT :: ROW.size])
         for entry in decode_rows(data, found.start(), found.end())
     ]
 

@@ -52,6 +52,12 @@ def restart(log: Log, snapshot: bytes) -> None:
     log.restart_behind_tier(OFFSET, 0, EPOCHS, snapshot, 0)
 
 
+def restart_whole(log: Log, snapshot: bytes, offset: int) -> None:
+    log.restart_behind_tier(offset, 0, EPOCHS, snapshot, 0)
+    while not log.rebuild_some():
+        pass
+
+
 def produce(log: Log, producer_id: int, sequence: int) -> None:
     batch = batch_of(b"v", producer_id=producer_id, epoch=0, sequence=sequence)
     append_as_leader(log, batch, leader_epoch=0, now_ms=0)
@@ -105,7 +111,16 @@ def test_a_few_are_loaded_for_the_first_append(tmp_path: Path) -> None:
 def test_a_snapshot_from_behind_the_offset_is_none(tmp_path: Path, offset: int) -> None:
     log = empty_log(tmp_path)
     with pytest.raises(KafkaError) as refused:
-        log.restart_behind_tier(offset, 0, EPOCHS, snapshot_of(3), 0)
+        restart_whole(log, snapshot_of(3), offset)
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    with pytest.raises(KafkaError, match="from behind its offset"):
+        produce(log, 3, 1)
+
+
+def test_a_damaged_snapshot_is_refused_at_once(tmp_path: Path) -> None:
+    log = empty_log(tmp_path)
+    with pytest.raises(KafkaError) as refused:
+        restart(log, snapshot_of(3)[:-1] + b"?")
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
