@@ -9,12 +9,11 @@ of its own. A cancelled call is cancelled there.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ..admin.admin import Admin
 from ..cluster import Cluster
-from .asyncio_calls import Hosted
+from .asyncio_calls import Hosted, result_of
 from .host import Host
 from .hosted_admin import Subject, subject_of
 
@@ -33,4 +32,4 @@ class AsyncioAdmin(Hosted[Cluster], _Subjects):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Subject:
-            return subject_of(self, self._host, asyncio.wrap_future, name)
+            return subject_of(self, self._host, result_of, name)

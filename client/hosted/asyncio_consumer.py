@@ -30,7 +30,7 @@ from ..consumer.group_work import Callback
 from ..consumer.received import Received, ReceivedBatch
 from ..errors import ClientError
 from .ack_mode import AckDesk, HostedAck
-from .asyncio_calls import Hosted, passed_on, passed_on_at_once
+from .asyncio_calls import Hosted, passed_on, passed_on_at_once, result_of
 from .host import Host
 
 R = TypeVar("R")
@@ -44,7 +44,7 @@ class AsyncioAck(HostedAck):
 
     async def fail(self) -> bool:
         """As `Delivery.fail`."""
-        return await asyncio.wrap_future(self._desk.fail(self._delivery))
+        return await result_of(self._desk.fail(self._delivery))
 
 
 class AsyncioConsumer(Hosted[Consumer]):
@@ -73,7 +73,7 @@ class AsyncioConsumer(Hosted[Consumer]):
             )
             if callback is not None
         }  # fmt: skip
-        await asyncio.wrap_future(host.call(host.client.subscribe, topics, **callbacks))
+        await result_of(host.call(host.client.subscribe, topics, **callbacks))
 
     def _in_loop(self, callback: Callback) -> Callback:
         """A callback for the trio thread that awaits one in this loop."""
@@ -141,7 +141,7 @@ class AsyncioConsumer(Hosted[Consumer]):
         while True:
             delivery = desk.take()
             if delivery is None:
-                await asyncio.wrap_future(desk.fetch(max_unacknowledged, retry))
+                await result_of(desk.fetch(max_unacknowledged, retry))
             else:
                 yield AsyncioAck(desk, delivery)
 
@@ -149,7 +149,7 @@ class AsyncioConsumer(Hosted[Consumer]):
         """The next batch; one that a cancelled call has not received comes again."""
         host = self._host
         future = host.call_in_turn(host.client.polling.next_batch, limit, timeout_seconds)
-        return await asyncio.wrap_future(future)
+        return await result_of(future)
 
     # Positions
 
@@ -169,7 +169,7 @@ class AsyncioConsumer(Hosted[Consumer]):
         return await self._value(lambda consumer: consumer.paused)
 
     async def _value(self, of: Callable[[Consumer], R]) -> R:
-        return await asyncio.wrap_future(self._host.call_at_once(of, self._host.client))
+        return await result_of(self._host.call_at_once(of, self._host.client))
 
     # Offsets of logs, and commits
 
@@ -193,7 +193,7 @@ class AsyncioConsumer(Hosted[Consumer]):
         host = self._host
         callback = None if on_done is None else told
         future = host.call_at_once(host.client.commit_soon, offsets, callback)
-        await asyncio.wrap_future(future)
+        await result_of(future)
 
 
 async def _awaiting(callback: Callback, partitions: list[TopicPartition]) -> None:

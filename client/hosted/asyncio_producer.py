@@ -17,7 +17,7 @@ from ..producer.completion import ProducerMetrics
 from ..producer.coordination import GroupMetadata, Offsets
 from ..producer.delivery import RecordMetadata
 from ..producer.producer import Content
-from .asyncio_calls import close
+from .asyncio_calls import close, result_of
 from .hosted_producer import HostedProducer
 from .outbox import HostedDelivery, Outbox
 
@@ -101,7 +101,7 @@ class AsyncioProducer:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        await asyncio.wrap_future(self._hosted.host.open())
+        await result_of(self._hosted.host.open())
         self._hosted.start()
         self._outbox = self._hosted.outbox
         return self
@@ -114,7 +114,7 @@ class AsyncioProducer:
     ) -> None:
         if error is None:
             try:
-                await asyncio.wrap_future(self._hosted.until_empty())
+                await result_of(self._hosted.until_empty())
             except BaseException as cancelled:
                 await close(self._hosted.host, cancelled)
                 raise
@@ -163,7 +163,7 @@ class AsyncioProducer:
         if outbox is None:
             outbox = self._hosted.outbox  # raises
         if outbox.is_full:
-            await asyncio.wrap_future(self._hosted.until_empty())
+            await result_of(self._hosted.until_empty())
         chunk, place, timestamp = outbox.put(topic, value, key, partition, headers, timestamp_ms)
         return AsyncioDelivery(chunk, place, timestamp)
 
@@ -182,15 +182,15 @@ class AsyncioProducer:
 
     async def prepare(self, topic: str) -> int:
         """As `Producer.prepare`."""
-        return await asyncio.wrap_future(self._hosted.prepare(topic))
+        return await result_of(self._hosted.prepare(topic))
 
     async def flush(self) -> None:
         """As `Producer.flush`."""
-        await asyncio.wrap_future(self._hosted.flush())
+        await result_of(self._hosted.flush())
 
     async def metrics(self) -> ProducerMetrics:
         """As `Producer.metrics`."""
-        return await asyncio.wrap_future(self._hosted.metrics())
+        return await result_of(self._hosted.metrics())
 
     # Transactions
 
@@ -200,20 +200,20 @@ class AsyncioProducer:
 
     async def begin_transaction(self) -> None:
         """As `Producer.begin_transaction`."""
-        await asyncio.wrap_future(self._hosted.begin_transaction())
+        await result_of(self._hosted.begin_transaction())
 
     async def commit_transaction(self) -> None:
         """As `Producer.commit_transaction`."""
-        await asyncio.wrap_future(self._hosted.after_records(Producer.commit_transaction))
+        await result_of(self._hosted.after_records(Producer.commit_transaction))
 
     async def abort_transaction(self) -> None:
         """As `Producer.abort_transaction`."""
-        await asyncio.wrap_future(self._hosted.after_records(Producer.abort_transaction))
+        await result_of(self._hosted.after_records(Producer.abort_transaction))
 
     async def send_offsets(self, offsets: Offsets, group: GroupMetadata | str) -> None:
         """As `Producer.send_offsets`."""
         host = self._hosted.host
-        await asyncio.wrap_future(host.call(host.client.send_offsets, offsets, group))
+        await result_of(host.call(host.client.send_offsets, offsets, group))
 
     # Deliveries
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..share.consumer import ShareConsumer
 from ..share.records import SharedRecord
-from .asyncio_calls import Hosted, passed_on, passed_on_at_once
+from .asyncio_calls import Hosted, passed_on, passed_on_at_once, result_of
 from .host import Host
 from .hosted_share import HostedShareConsumer, take_from
 
@@ -55,6 +55,6 @@ class AsyncioShareConsumer(Hosted[ShareConsumer]):
         # One task at a time: another one's call may not yet have its records.
         async with self._asking:
             future = take_from(self._host, self._consumer, count, timeout_seconds)
-            number, records = await asyncio.wrap_future(future)
+            number, records = await result_of(future)
             self._consumer.received = number
             return records

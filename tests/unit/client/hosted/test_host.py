@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from types import TracebackType
 
+import pytest
 import trio
 
+from pybroker_kafka.client.errors import ClientError
 from pybroker_kafka.client.hosted.host import Host
 
 SECONDS = 60.0
@@ -57,3 +59,26 @@ def test_a_call_in_turn_waits_for_the_end_of_a_cancelled_one() -> None:
         "first ends",
         *("second begins", "second ends"),
     ]
+
+
+def test_calls_that_have_not_begun_end_with_the_block_or_when_cancelled() -> None:
+    client = Client()
+    host = Host(client)
+    host.open().result(SECONDS)
+    begun = trio.Event()
+    running = host.call_in_turn(client.work, "running", begun)
+    host.call(begun.wait).result(SECONDS)
+    cancelled = host.call_in_turn(client.work, "cancelled")
+    assert cancelled.cancel()
+    assert running.result(SECONDS) == "running"
+    assert host.call_in_turn(client.work, "next").result(SECONDS) == "next"
+    begun = trio.Event()
+    last = host.call_in_turn(client.work, "last", begun)
+    host.call(begun.wait).result(SECONDS)
+    behind = host.call_in_turn(client.work, "behind")
+    host.close(None).result(SECONDS)
+    assert last.done()
+    with pytest.raises(ClientError, match="the client has ended"):
+        behind.result(SECONDS)
+    begun_calls = [note for note in client.notes if note.endswith("begins")]
+    assert begun_calls == ["running begins", "next begins", "last begins"]
