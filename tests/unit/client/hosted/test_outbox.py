@@ -9,12 +9,11 @@ import pytest
 import trio
 
 from pybroker_kafka.client.errors import ClientError, ProducerClosed
-from pybroker_kafka.client.hosted.outbox import HostedDelivery, Outbox
+from pybroker_kafka.client.hosted.outbox import MOST_NAP_MS, HostedDelivery, Outbox
 from pybroker_kafka.client.hosted.trio_thread import TrioThread
 from pybroker_kafka.client.producer import Producer
 from pybroker_kafka.client.producer.accumulator import BATCH_OVERHEAD_BYTES
 from pybroker_kafka.client.producer.chunk import EACH, STICKY, Chunk, Refusal
-from tests.support.patience import Limit
 
 FULL_BYTES = 1000
 
@@ -133,18 +132,17 @@ def test_the_thread_is_woken_once_for_many_records() -> None:
                 put(outbox, b"")
             assert len(thread.calls) == 1
             thread.work()
-            limit = Limit(30)
-            while not sink.chunks:
-                assert not limit.is_over
-                await trio.sleep(0.001)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(sink.chunks) == 1
             put(outbox, b"")  # within the nap, without being woken
             assert not thread.calls
-            while len(sink.chunks) < 2:
-                assert not limit.is_over
-                await trio.sleep(0.001)
+            await trio.sleep(MOST_NAP_MS / 1000)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(sink.chunks) == 2
             nursery.cancel_scope.cancel()
 
-    trio.run(main)
+    # The nap is over in this clock alone, however busy the machine is.
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 def test_a_refused_record_is_told_unless_it_was_seen() -> None:
