@@ -95,6 +95,7 @@ def service_here(
     return command, environment
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(240)
 def test_the_composed_cluster_takes_acknowledged_records(tmp_path: Path) -> None:
     """Each ZooKeeper may be killed, one at a time, and a broker."""

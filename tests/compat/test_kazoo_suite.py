@@ -10,7 +10,6 @@ import subprocess
 import pytest
 
 from tests.compat import kazoo_suite
-from tests.support.nightly import chosen
 
 TESTS = ["kazoo/tests/test_client.py", "kazoo/tests/test_counter.py"]
 NOT_FOR_A_BUSY_MACHINE = ["-k", "not request_queuing"]
@@ -18,8 +17,9 @@ WORKERS = 4
 FEWEST_PASSED = 100
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("members", chosen([1, 3], [1]))
+@pytest.mark.parametrize("members", [1, 3])
 def test_kazoos_own_client_tests(members: int) -> None:
     try:
         sources = kazoo_suite.sources()

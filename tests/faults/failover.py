@@ -27,6 +27,7 @@ is down.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import signal
@@ -66,6 +67,9 @@ class Sender:
         self.client = client
         self.topic = topic
         self._journal = directory / f"{client}.journal"
+        self._position = 0  # behind the lines of the journal that are read
+        self._acknowledged: list[tuple[int, int, int, int]] = []
+        self._failures: list[str] = []
         arguments = [bootstrap, topic, str(PARTITIONS), *settings]
         if client == "java":
             command = java_command("GapProducer", *arguments, source="GapProducer.java")
@@ -79,26 +83,34 @@ class Sender:
                 command, cwd=ROOT, stdin=subprocess.PIPE, stdout=output, stderr=complaints
             )
 
-    def lines(self) -> list[str]:
-        text = self._journal.read_text()
-        return text[: text.rfind("\n") + 1].splitlines()
-
     def acknowledged(self) -> list[tuple[int, int, int, int]]:
         """(nanoseconds, partition, number, offset) of each acknowledgement."""
-        found = []
-        for line in self.lines():
-            if not line.startswith("x"):
-                time_ns, partition, number, offset = map(int, line.split())
-                found.append((time_ns, partition, number, offset))
-        return found
+        self._read()
+        return self._acknowledged
 
     def failures(self) -> list[str]:
-        return [line for line in self.lines() if line.startswith("x")]
+        self._read()
+        return self._failures
+
+    def _read(self) -> None:
+        """The lines that are new."""
+        with self._journal.open("rb") as journal:
+            journal.seek(self._position)
+            text = journal.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._position += len(whole)
+        for line in whole.decode().splitlines():
+            if line.startswith("x"):
+                self._failures.append(line)
+            else:
+                time_ns, partition, number, offset = map(int, line.split())
+                self._acknowledged.append((time_ns, partition, number, offset))
 
     def reaches_all(self, since_ns: int) -> bool:
         """Whether each partition has acknowledged something after that."""
         assert self._process.poll() is None, f"{self.client} has ended"
-        return len({one[1] for one in self.acknowledged() if one[0] > since_ns}) == PARTITIONS
+        newest = itertools.takewhile(lambda one: one[0] > since_ns, reversed(self.acknowledged()))
+        return len({partition for _, partition, _, _ in newest}) == PARTITIONS
 
     def end(self) -> None:
         assert self._process.stdin is not None

@@ -16,11 +16,7 @@ from tests.support.nightly import chosen
 SEED = 1
 QUICK = [one.name for one in CASES.values() if one.quick]
 OTHERS = ("confluent", "kafka-python")
-IN_EVERY_RUN = (
-    "leader_killed",
-    "all_killed_at_once",
-    "controller_isolated",
-)
+IN_EVERY_RUN = ("leader_killed", "all_killed_at_once")
 
 
 @pytest.mark.timeout(300)

@@ -14,9 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.nightly import chosen
-
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1200)]
 
 TIMEOUT_SECONDS = 600
 OURS, THEIRS = "pybroker-kafka", "lib-pybroker"
@@ -54,8 +52,8 @@ def their_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.mark.parametrize("first", chosen([OURS, THEIRS], [THEIRS]))
-@pytest.mark.parametrize("leaving", chosen([OURS, THEIRS], [THEIRS]))
+@pytest.mark.parametrize("first", [OURS, THEIRS])
+@pytest.mark.parametrize("leaving", [OURS, THEIRS])
 def test_neither_touches_the_other(
     tmp_path: Path, wheel: Path, their_wheel: Path, first: str, leaving: str
 ) -> None:

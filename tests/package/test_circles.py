@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.support.imports import imports_in
 from tests.support.processes import ROOT
 
 OUTSIDE = ("tests", "benchmarks", "build", "dist", "docker")
@@ -29,7 +30,7 @@ def modules(root: Path) -> dict[str, Path]:
 def imported(name: str, path: Path, known: Mapping[str, Path]) -> Iterator[str]:
     """The modules that one names in any of its imports, which are all relative (`test_layout`)."""
     package = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in imports_in(path):
         if not isinstance(node, ast.ImportFrom) or not node.level:
             continue
         base = package[: len(package) - node.level + 1]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pybroker_kafka
+from tests.support.imports import imports_in
 from tests.support.processes import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -78,10 +79,10 @@ def _imports() -> Iterator[Import]:
     for folder in (*rooms(), *(ROOT / name for name in OUTSIDE)):
         files.extend(folder.rglob("*.py"))
     for path in files:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in imports_in(path):
             if isinstance(node, ast.ImportFrom):
                 yield Import(path, node.lineno, node.module or "", node.level)
-            elif isinstance(node, ast.Import):
+            else:
                 for alias in node.names:
                     yield Import(path, node.lineno, alias.name, 0)
 

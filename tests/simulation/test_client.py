@@ -19,8 +19,8 @@ from tests.simulation.test_transactions import told
 from tests.support.nightly import chosen
 from tests.support.sources import needs_sources
 
-SEEDS = 4
-CHUNK = 4
+SEEDS = 2
+CHUNK = 2
 
 # Those that CI looks for, and where it begins to: the first seed that finds each, by
 # `python -m tests.simulation.run --client --planted`, which looks for all.

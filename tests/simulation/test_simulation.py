@@ -16,7 +16,7 @@ from tests.simulation.cluster import simulate
 from tests.support.nightly import chosen
 from tests.support.sources import needs_sources
 
-SEEDS = 50
+SEEDS = 30
 CHUNK = 5
 TRACE_TAIL = 80
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,6 +6,9 @@ the topic, or all brokers are killed at random moments. At the end the table has
 committed records, each once; no record of an aborted transaction; and each snapshot as many rows as
 there are committed records below the offsets in its summary, which never fall.
 
+`--planted` plants faults in the writer of tables, one after the other, and counts the seeds until
+this judge finds each (`planted_tables`).
+
 A failing seed is told at once with its steps, and `--first SEED --seeds 1` makes the same choices
 again (the machine's timing is its own). Two brokers, their ZooKeeper and the topic live over
 several seeds; each seed checks all of the table.
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import shutil
 import sys
@@ -22,6 +26,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -34,8 +39,9 @@ from pyiceberg.table import Table
 
 from pybroker_kafka.tables.iceberg import open_catalog
 from pybroker_kafka.tables.place import Place
-from tests.support.patience import until
+from tests.support.patience import WAIT_SECONDS, until
 from tests.support.processes import BrokerProcess, ZooKeeperProcess, hear_signals
+from tests.torture import planted_tables
 
 TOPIC = "killed"
 PARTITIONS = 2
@@ -43,6 +49,7 @@ MOST_RECORDS = 1_000_000  # of a seed
 KINDS = ("writer", "committer", "broker", "cluster")
 LOAD_SECONDS = 1.2
 SEEDS_OF_A_CLUSTER = 10
+PLANTED_SECONDS = 20.0  # for a table that has lost a record
 KILLED_WRITERS = 2  # of one broker: after more of them it waits long before the next one
 CONFIG = {
     "zookeeper.session.timeout.ms": "6000",
@@ -172,8 +179,9 @@ class Load:
 
 
 class Seed:
-    def __init__(self, nodes: Nodes, number: int) -> None:
+    def __init__(self, nodes: Nodes, number: int, table_seconds: float = WAIT_SECONDS) -> None:
         self._nodes = nodes
+        self._table_seconds = table_seconds
         self._random = random.Random(number)
         self._number = number
         self.trace: list[str] = []
@@ -266,7 +274,7 @@ class Seed:
             table = self._table()
             return table is not None and _count(table) >= len(found)
 
-        until(has_all)
+        until(has_all, "the table has as many rows as the topic", self._table_seconds)
         table = self._table()
         assert table is not None
         rows = table.scan(selected_fields=("partition", "offset", "value")).to_arrow().to_pylist()
@@ -292,47 +300,83 @@ def _count(table: Table) -> int:
     return int(snapshot.summary["total-records"] or 0)
 
 
-def main() -> int:
-    hear_signals()
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--first", type=int, default=random.randrange(1 << 30), metavar="N")
-    parser.add_argument("--seeds", type=int, default=20, metavar="K")
-    arguments = parser.parse_args()
-    began = time.monotonic()
-    failed, rows, snapshots = [], 0, 0
-    kinds: Counter[str] = Counter()
+class Counts:
+    """What the seeds have done."""
+
+    def __init__(self) -> None:
+        self.failed: list[int] = []
+        self.rows = 0
+        self.snapshots = 0
+        self.kinds: Counter[str] = Counter()
+
+
+def run(seeds: Sequence[int], *, until_failed: bool = False) -> Counts:
+    counts = Counts()
     nodes: Nodes | None = None
     home = Path()
-    for number in range(arguments.first, arguments.first + arguments.seeds):
+    for number in seeds:
         if nodes is None:
             home = Path(tempfile.mkdtemp(prefix="pybroker-table-kills-"))
             nodes = Nodes(home)
-        began_seed = time.monotonic()
-        seed = Seed(nodes, number)
+        began = time.monotonic()
+        seed = Seed(nodes, number, PLANTED_SECONDS if until_failed else WAIT_SECONDS)
+        has_failed = False
         try:
             seed.run()
             nodes.refresh()
             verdict = f"{seed.rows} records, {seed.snapshots} snapshots"
         except Exception as error:
-            failed.append(number)
+            has_failed = True
+            counts.failed.append(number)
             verdict = f"FAILED: {type(error).__name__}: {error}; see {home}"
-        told = time.monotonic() - began_seed
+        told = time.monotonic() - began
         print(f"seed {number}: {', '.join(seed.trace)}: {verdict} ({told:.1f} s)", flush=True)
-        rows, snapshots = rows + seed.rows, snapshots + seed.snapshots
-        kinds.update(step.split()[0] for step in seed.trace)
-        is_last = number == arguments.first + arguments.seeds - 1
-        if failed[-1:] == [number] or is_last or not (number + 1) % SEEDS_OF_A_CLUSTER:
+        counts.rows += seed.rows
+        counts.snapshots += seed.snapshots
+        counts.kinds.update(step.split()[0] for step in seed.trace)
+        if has_failed or number == seeds[-1] or not (number + 1) % SEEDS_OF_A_CLUSTER:
             nodes.stop()
             nodes = None
-            if failed[-1:] != [number]:
+            if until_failed or not has_failed:
                 shutil.rmtree(home)
-    print(
-        f"{arguments.seeds} seeds in {time.monotonic() - began:.0f} s, {len(failed)} failed; "
-        f"{rows} committed records, {snapshots} snapshots looked at; kills: {dict(kinds)}"
+            if until_failed and has_failed:
+                break
+    return counts
+
+
+def run_planted(first: int, most: int) -> int:
+    missed = []
+    for fault in planted_tables.FAULTS:
+        with tempfile.TemporaryDirectory() as directory:
+            os.environ.update(planted_tables.environment(fault, Path(directory)))
+            found = run(range(first, first + most), until_failed=True).failed
+        print(f"{fault}: {found[0] - first + 1 if found else 'NOT FOUND'}", flush=True)
+        if not found:
+            missed.append(fault)
+    return bool(missed)
+
+
+def main() -> int:
+    hear_signals()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    if failed:
-        print(f"FAILED seeds: {' '.join(map(str, failed))}")
-    return bool(failed)
+    parser.add_argument("--first", type=int, default=random.randrange(1 << 30), metavar="N")
+    parser.add_argument("--seeds", type=int, default=20, metavar="K")
+    parser.add_argument("--planted", action="store_true", help="plant faults, and find each")
+    arguments = parser.parse_args()
+    if arguments.planted:
+        return run_planted(arguments.first, arguments.seeds)
+    began = time.monotonic()
+    counts = run(range(arguments.first, arguments.first + arguments.seeds))
+    print(
+        f"{arguments.seeds} seeds in {time.monotonic() - began:.0f} s, {len(counts.failed)} failed;"
+        f" {counts.rows} committed records, {counts.snapshots} snapshots looked at; "
+        f"kills: {dict(counts.kinds)}"
+    )
+    if counts.failed:
+        print(f"FAILED seeds: {' '.join(map(str, counts.failed))}")
+    return bool(counts.failed)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -138,3 +140,32 @@ def test_an_edit_of_what_is_compiled_or_imported_there_makes_it_void(
     assert Finder("pybroker_kafka", str(tmp_path)).fits(unit)
     (tmp_path / names[0]).unlink()
     assert not Finder("pybroker_kafka", str(tmp_path)).fits(unit)
+
+
+def test_a_unit_compiled_with_less_than_it_should_have_is_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = run_path(str(ROOT / "setup.py"))["compile_changed"].__globals__
+    seen: list[tuple[str, str]] = []
+
+    def compile_units(units: Sequence[Unit], into: Path) -> list[Unit]:
+        for unit in units:
+            (into / unit.library).mkdir()
+            seen.append((unit.library, build["level_of"](unit)))
+        return list(units)
+
+    build["compile_units"] = compile_units
+
+    def compiled_now(level: str | None) -> list[tuple[str, str]]:
+        monkeypatch.delenv("PYBROKER_COMPILE_LEVEL", raising=False)
+        if level is not None:
+            monkeypatch.setenv("PYBROKER_COMPILE_LEVEL", level)
+        seen.clear()
+        build["compile_changed"](UNITS, tmp_path)
+        return list(seen)
+
+    assert compiled_now("0") == [("record_loops", "0"), ("request_path", "0")]
+    assert compiled_now("0") == []
+    assert compiled_now(None) == [("record_loops", "3"), ("request_path", "1")]
+    assert compiled_now("0") == []
+    assert compiled_now("3") == []

@@ -12,14 +12,16 @@ import uuid
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from pybroker_kafka.tables.place import Place
+from tests.support.nightly import nightly
 from tests.support.processes import ROOT
 
-from .test_formats import FORMATS, files_in, files_of, keys_of, opened, rows_of
+from .test_formats import files_in, files_of, keys_of, opened, rows_of
 
-KILLS = (("compact", 0.01), ("expire", 0.005))  # seconds after its start
+MOMENTS = {"compact": 0.01, "expire": 0.005}  # seconds after its start
 
 
 def work(kind: str, directory: str) -> None:
@@ -39,21 +41,28 @@ def work(kind: str, directory: str) -> None:
             table.expire(0)
 
 
-@FORMATS
-def test_a_killed_writer_loses_and_repeats_nothing(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [
+        ("iceberg", "compact"),
+        nightly("iceberg", "expire"),
+        nightly("delta", "compact"),
+        ("delta", "expire"),
+    ],
+)
+def test_a_killed_writer_loses_and_repeats_nothing(kind: str, step: str, tmp_path: Path) -> None:
     place = Place(str(tmp_path))
     code = f"from tests.unit.tables.test_upkeep_kills import work; work{(kind, str(tmp_path))}"
-    for step, moment in KILLS:
-        with subprocess.Popen(
-            [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
-        ) as writer:
-            assert writer.stdout is not None
-            while writer.stdout.readline().strip() != step:
-                pass
-            time.sleep(moment)
-            writer.kill()
-        count = opened(kind, place).offsets()[0]
-        assert keys_of(kind, place) == sorted(b"k%d" % number for number in range(count))
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        while writer.stdout.readline().strip() != step:
+            pass
+        time.sleep(MOMENTS[step])
+        writer.kill()
+    count = opened(kind, place).offsets()[0]
+    assert keys_of(kind, place) == sorted(b"k%d" % number for number in range(count))
     table = opened(kind, place)
     while table.compact(1 << 20):
         pass
