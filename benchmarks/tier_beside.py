@@ -7,7 +7,8 @@ One broker and the store of `benchmarks.tier`. Its rows:
   log. The p99 of that, idle and while librdkafka reads `--gigabytes` of another topic's history.
 - `produce`: the p99 of single records produced at that rate, idle and while the broker copies
   `--megabytes` of segments to the store.
-- `copies`: broker CPU seconds a GB of such a copy on its own, less those of the idle broker.
+- `copies`: broker CPU seconds a GB of such a copy on its own, less those of the idle broker; and
+  those of the process that makes the copies for it.
 
 Each p99 is the median over windows of `--seconds`; the windows that a read or a copy only begins or
 ends in count as well.
@@ -23,6 +24,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 from benchmarks.brokers import PyBroker
 from benchmarks.frames import (
     RECORD_BYTES,
@@ -35,8 +38,10 @@ from benchmarks.frames import (
 )
 from benchmarks.loads import bulk
 from benchmarks.loads.base import BrokerCpu
+from benchmarks.machine import cpu_seconds
 from benchmarks.native import Lines, LoadError, run_load
 from benchmarks.tier import COPY_SECONDS, SET, fill, store_of, tiered_cluster
+from pybroker_kafka.broker.remote.copy_process import MODULE
 from tests.support.admin_requests.configs import incremental
 from tests.support.wire import WireClient
 from tests.wire.test_offsets import LATEST_TIERED, list_offsets
@@ -127,6 +132,16 @@ def segments_to_copy(cluster: PyBroker, asked: argparse.Namespace) -> str:
     return topic
 
 
+def copiers(cluster: PyBroker) -> list[int]:
+    """The processes that copy for brokers."""
+    return [
+        child.pid
+        for pid in cluster.broker_pids
+        for child in psutil.Process(pid).children()
+        if MODULE in child.cmdline()
+    ]
+
+
 def copy(cluster: PyBroker, topic: str, asked: argparse.Namespace) -> float:
     """The megabytes that are in the store when this returns."""
     least = (asked.megabytes - 2 * asked.segment_megabytes) * 1e6 / RECORD_BYTES
@@ -149,11 +164,17 @@ def show_copies(cluster: PyBroker, asked: argparse.Namespace) -> None:
     cpu = BrokerCpu(cluster)
     time.sleep(IDLE_SECONDS)
     idle_share = cpu.spent() / IDLE_SECONDS
+    before = cpu_seconds(copiers(cluster))
     cpu, began = BrokerCpu(cluster), time.perf_counter()
     megabytes = copy(cluster, first, asked)
     seconds = time.perf_counter() - began
-    cost = max(0.0, cpu.spent() - idle_share * seconds) / (megabytes / 1e3)
-    print(f"copies     {cost:.2f} broker CPU s/GB at {megabytes / seconds:.0f} MB/s")
+    gigabytes = megabytes / 1e3
+    cost = max(0.0, cpu.spent() - idle_share * seconds) / gigabytes
+    beside_it = (cpu_seconds(copiers(cluster)) - before) / gigabytes
+    print(
+        f"copies     {cost:.2f} broker CPU s/GB at {megabytes / seconds:.0f} MB/s; "
+        f"{beside_it:.2f} of its process that copies"
+    )
 
     def window() -> float:
         return p99_ms(cluster, asked.seconds, at_end=False)

@@ -24,8 +24,8 @@ from typing import Any
 from ...storage.cleaner.cleaner import Cleaner, CleaningAborted, remove_leftovers
 from ...storage.cleaner.plan import CleaningPlan
 from ...storage.files import Files, is_out_of_descriptors
+from ..resources.priority import give_way
 
-NICENESS = 19
 RECEIVE_BYTES = 1 << 16
 MAX_SLEEP_SECONDS = 0.3
 
@@ -127,13 +127,6 @@ class Worker:
                 self._free_at = 0.0
             if "abort" in message:
                 raise CleaningAborted
-
-
-def give_way() -> None:
-    """Yield to the broker, even if it runs at a real-time priority, which is inherited."""
-    if hasattr(os, "SCHED_BATCH"):
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    os.nice(NICENESS)
 
 
 def main() -> None:

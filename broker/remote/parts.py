@@ -24,6 +24,7 @@ from ..config import ConfigError, KafkaConfig
 from ..config.definitions import BROKER_CONFIGS
 from ..replicas.parts import Replicas
 from . import tier_gauges
+from .copy_process import with_copies_elsewhere
 from .metadata_config import metadata_topic_config
 from .metadata_manager import RemoteLogMetadataManager
 from .remote_log_manager import RemoteLogManager, RemoteSettings
@@ -69,8 +70,9 @@ def build_remote(ground: Ground, replicas: Replicas, address_of: Callable[[str],
     if name is None:
         raise ConfigError(f"remote.log.storage.system.enable needs {_CLASS}")
     prefix = config.get_string("remote.log.storage.manager.impl.prefix")
+    configs = {**with_prefix(config, prefix), "broker.id": str(ground.broker_id)}
     try:
-        store = load(name, {**with_prefix(config, prefix), "broker.id": str(ground.broker_id)})
+        store = with_copies_elsewhere(load(name, configs), name, configs)
     except InvalidStorageManager as error:
         raise ConfigError(f"{_CLASS}: {error}") from None
     indexes = RemoteIndexCache(

@@ -1,6 +1,7 @@
 """A process of our own beside a broker: it gets its work on its standard input, and ends with it.
 
-The cleaner and the writer of tables are such processes (`broker.cleaner`, `broker.tables`).
+The cleaner, the writer of tables and the copies to an object store are such processes
+(`broker.cleaner`, `broker.tables`, `broker.remote.copy_process`).
 """
 
 from __future__ import annotations
@@ -15,16 +16,21 @@ import trio
 EXIT_SECONDS: Final = 2.0
 
 
+def command_of(module: str) -> list[str]:
+    """Runs the module, and nothing of the directory that the broker was started in (-P): a json.py
+    there would be imported."""
+    return [sys.executable, "-P", "-m", module]
+
+
+def environment() -> dict[str, str]:
+    """With the broker's own path."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+
+
 async def start_worker(module: str) -> trio.Process:
     """Run `python -m module`, with pipes as its standard input and output."""
-    # Our own path, and nothing of the directory that the broker was started in (-P): a json.py
-    # there would be imported.
-    path = os.pathsep.join(entry for entry in sys.path if entry)
     return await trio.lowlevel.open_process(
-        [sys.executable, "-P", "-m", module],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": path},
+        command_of(module), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
     )
 
 

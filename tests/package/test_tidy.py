@@ -54,7 +54,6 @@ FOR_TESTS = {
         for method in ("getDefaultReadLimit", "prepareForTriggerAvailableNow", "reportLatestOffset")
     },
     "spark_jobs/tables.py::table_session": "for people's programs",
-    "storage/remote/object_store.py::ObjectStore": "loaded by its name",
     "testkit/tiered.py::RemoteStorageManagerTests": "for anyone's storage manager",
     "storage/checkpoints.py::read_offsets": "the counterpart of write_offsets, for the tools too",
 }
