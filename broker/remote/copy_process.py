@@ -144,23 +144,30 @@ class _Process:
         self._sink.flush()
 
     def _receive(self, source: IO[bytes]) -> None:
-        """In a thread of its own, until the process ends."""
-        for line in source:
-            answer = json.loads(line)
+        """In a thread of its own, until the process ends, or writes what is no answer."""
+        try:
+            for line in source:
+                self._complete(json.loads(line))
+        except (ValueError, KeyError, TypeError):
+            logger.exception("The process that copies to the store wrote what is no answer")
+        finally:
+            self._process.kill()
+            status = self._process.wait()
             with self._lock:
-                future = self._copies.pop(answer["copy"])
-            if "failed" in answer:
-                future.set_exception(RemoteStorageError(answer["failed"]))
-            else:
-                custom = answer["custom"]
-                future.set_result(None if custom is None else base64.b64decode(custom))
-        status = self._process.wait()
+                self.has_ended = True
+                left = list(self._copies.values())
+                self._copies.clear()
+            source.close()
+            if left:
+                logger.warning("The process that copies to the store has ended: status %d", status)
+            for future in left:
+                future.set_exception(RemoteStorageError("the process that copies has ended"))
+
+    def _complete(self, answer: Mapping[str, Any]) -> None:
         with self._lock:
-            self.has_ended = True
-            left = list(self._copies.values())
-            self._copies.clear()
-        source.close()
-        if left:
-            logger.warning("The process that copies to the store has ended: status %d", status)
-        for future in left:
-            future.set_exception(RemoteStorageError("the process that copies has ended"))
+            future = self._copies.pop(answer["copy"])
+        if "failed" in answer:
+            future.set_exception(RemoteStorageError(answer["failed"]))
+        else:
+            custom = answer["custom"]
+            future.set_result(None if custom is None else base64.b64decode(custom))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -10,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pybroker_kafka.broker.remote import copy_process
 from pybroker_kafka.broker.remote.copy_process import MODULE, CopyProcess, with_copies_elsewhere
 from pybroker_kafka.storage.remote.folders import LocalTieredStorage
 from pybroker_kafka.storage.remote.loading import OBJECT_STORE, load
@@ -82,6 +84,20 @@ def test_a_copy_under_way_fails_with_its_process(
         worker.kill()
         with pytest.raises(RemoteStorageError, match="the process that copies has ended"):
             copy.result(60)
+
+
+def test_a_process_that_writes_no_answer_ends(
+    tmp_path: Path,
+    store: RemoteStorageManager,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    code = "print('Hello', flush=True); input(); input(); input()"
+    monkeypatch.setattr(copy_process, "command_of", lambda _: [sys.executable, "-c", code])
+    with pytest.raises(RemoteStorageError, match=r"the process that copies|no process copies"):
+        Copied(tmp_path / "one").copy_to(store)
+    assert "wrote what is no answer" in caplog.text
+    until(lambda: not psutil.Process().children(), "it has ended")
 
 
 def test_nothing_is_copied_behind_the_end(tmp_path: Path, store: RemoteStorageManager) -> None:
