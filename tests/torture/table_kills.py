@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import shutil
 import sys
@@ -26,7 +25,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -64,7 +63,7 @@ Records = dict[tuple[int, int], int]  # numbers by partition and offset
 class Nodes:
     """A ZooKeeper and two brokers."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
         self.place = Place(str(home / "warehouse"))
         self._zookeeper = ZooKeeperProcess(home / "zookeeper")
         self._zookeeper.start()
@@ -74,6 +73,7 @@ class Nodes:
             for number in (1, 2)
         ]
         for broker in self.brokers:
+            broker.environment = environment
             broker.start()
         self.servers = ",".join(broker.bootstrap for broker in self.brokers)
         self._writers_killed: Counter[int] = Counter()
@@ -310,16 +310,17 @@ class Counts:
         self.kinds: Counter[str] = Counter()
 
 
-def run(seeds: Sequence[int], *, until_failed: bool = False) -> Counts:
+def run(seeds: Sequence[int], planted: Mapping[str, str] | None = None) -> Counts:
+    """With a planted fault, that is the brokers' environment, until the first failed seed."""
     counts = Counts()
     nodes: Nodes | None = None
     home = Path()
     for number in seeds:
         if nodes is None:
             home = Path(tempfile.mkdtemp(prefix="pybroker-table-kills-"))
-            nodes = Nodes(home)
+            nodes = Nodes(home, planted or {})
         began = time.monotonic()
-        seed = Seed(nodes, number, PLANTED_SECONDS if until_failed else WAIT_SECONDS)
+        seed = Seed(nodes, number, PLANTED_SECONDS if planted else WAIT_SECONDS)
         has_failed = False
         try:
             seed.run()
@@ -337,9 +338,9 @@ def run(seeds: Sequence[int], *, until_failed: bool = False) -> Counts:
         if has_failed or number == seeds[-1] or not (number + 1) % SEEDS_OF_A_CLUSTER:
             nodes.stop()
             nodes = None
-            if until_failed or not has_failed:
+            if planted or not has_failed:
                 shutil.rmtree(home)
-            if until_failed and has_failed:
+            if planted and has_failed:
                 break
     return counts
 
@@ -348,8 +349,8 @@ def run_planted(first: int, most: int) -> int:
     missed = []
     for fault in planted_tables.FAULTS:
         with tempfile.TemporaryDirectory() as directory:
-            os.environ.update(planted_tables.environment(fault, Path(directory)))
-            found = run(range(first, first + most), until_failed=True).failed
+            planted = planted_tables.environment(fault, Path(directory))
+            found = run(range(first, first + most), planted).failed
         print(f"{fault}: {found[0] - first + 1 if found else 'NOT FOUND'}", flush=True)
         if not found:
             missed.append(fault)
