@@ -127,6 +127,10 @@ def zookeeper(
     Without a file, the variables ZOO_SERVERS, ZOO_MY_ID, ZOO_DATA_DIR and so on do the same, as in
     the image `zookeeper`.
     """
+    from ..broker.resources.late_import import import_at_first_use
+
+    for unused in ("idna", "ssl"):  # unless a name or TLS needs them; trio imports both
+        import_at_first_use(unused)
     from ..local import node_process
     from ..zookeeper.quorum.environment import SERVERS, has_ensemble
 

@@ -10,6 +10,8 @@ lists of revoked certificates and OCSP, a context of a Java class, and stores th
 asks the DNS for it.
 """
 
+from __future__ import annotations
+
 import ssl
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -108,7 +110,7 @@ async def connected(stream: trio.SocketStream, host: str, tls: QuorumTls | None)
     )
 
 
-async def _shaken(stream: "trio.SSLStream[trio.SocketStream]") -> trio.abc.Stream:
+async def _shaken(stream: trio.SSLStream[trio.SocketStream]) -> trio.abc.Stream:
     try:
         await stream.do_handshake()
     except BaseException:
