@@ -276,6 +276,7 @@ class RemoteLogManager:
 
     async def _look(self, tasks: _Tasks, hosted: Partition) -> None:
         """A follower deletes locally what the tier has, too."""
+        await self._begin_unremoved_again(tasks)
         log = hosted.log
         offset = copying.highest_copied_offset(log, tasks.id, self.metadata)
         log.update_highest_offset_in_remote_storage(offset)
@@ -382,7 +383,9 @@ class RemoteLogManager:
             return await self._in_thread(copy.run, self._copiers)
         except trio.Cancelled:
             copy.is_abandoned = True
-            self._abandoned = [one for one in (*self._abandoned, copy) if one.is_under_way]
+            self._abandoned = [
+                one for one in (*self._abandoned, copy) if one.is_under_way or one.is_unremoved
+            ]
             raise
 
     async def _finish(
@@ -391,21 +394,35 @@ class RemoteLogManager:
         try:
             await self.metadata.update(update)
         except RemoteStorageError:
-            known = self.metadata.segments(metadata.topic_id_partition)
-            if not any(one.segment_id == metadata.segment_id for one in known):
-                await self._remove_failed(metadata)  # it was deleted before it was finished
+            if not self._is_known(metadata):  # it was deleted before it was finished
+                await self._remove_failed(metadata)
             raise
 
     async def _remove_failed(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """What is not removed has metadata: it is an orphan, which the expiry deletes."""
         remove = partial(self.store.delete_log_segment_data, metadata)
         try:
             await self._in_thread(remove, self._copiers)
         except RemoteStorageError as error:
             logger.error("%s is not removed after its copy failed: %s", metadata.segment_id, error)
+            if not self._is_known(metadata):
+                await self.metadata.add(metadata)
+
+    async def _begin_unremoved_again(self, tasks: _Tasks) -> None:
+        """Abandoned copies that could not be removed become orphans, as in `_remove_failed`."""
+        for copy in [one for one in self._abandoned if one.is_unremoved and one.is_of(tasks.id)]:
+            if not self._is_known(copy.metadata):
+                await self.metadata.add(copy.metadata)
+            copy.is_unremoved = False
+
+    def _is_known(self, metadata: RemoteLogSegmentMetadata) -> bool:
+        known = self.metadata.segments(metadata.topic_id_partition)
+        return any(one.segment_id == metadata.segment_id for one in known)
 
     # Expiry
 
     async def _expire(self, tasks: _Tasks, hosted: Partition) -> None:
+        await self._begin_unremoved_again(tasks)
         clock, wall = self._replicas.clock(), self._replicas.wall
         begun = trio.current_time()
         looking = expiry.look(
@@ -426,7 +443,7 @@ class RemoteLogManager:
         tasks.numbers.looked(found, round(_MS * (trio.current_time() - begun)))
         if found.log_start_offset is not None:
             self._move_log_start(hosted, found.log_start_offset)
-        for metadata in [*found.expired, *found.unreferenced]:
+        for metadata in found.expired:
             hosted.stats.remote_delete_requests += 1
             try:
                 await self._delete(metadata)

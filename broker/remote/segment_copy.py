@@ -1,8 +1,8 @@
 """The copy of a segment to the remote tier, in a thread that cannot be stopped.
 
 Once it is abandoned, it removes at its end what it has stored: by then the next leader may have
-deleted it as an orphan, with its metadata. The deletion of a partition waits until
-abandoned copies of this process are over.
+deleted it as an orphan, with its metadata. If that fails, it is unremoved until it has metadata
+again. The deletion of a partition waits until abandoned copies of this process are over.
 
 Mirrors: the part of RLMCopyTask.copyLogSegment that calls the storage manager, which is interrupted
 in Kafka.
@@ -15,30 +15,30 @@ from ...storage.remote.storage_manager import LogSegmentData, RemoteStorageManag
 
 
 class SegmentCopy:
-    """The copy of a segment in a thread. Once it is abandoned, it removes at its end what it has
-    stored: by then the next leader may have deleted it as an orphan, with its metadata."""
-
-    __slots__ = ("_data", "_metadata", "_store", "is_abandoned", "is_under_way")
+    __slots__ = ("_data", "_store", "is_abandoned", "is_under_way", "is_unremoved", "metadata")
 
     def __init__(
         self, store: RemoteStorageManager, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
     ) -> None:
         self._store = store
-        self._metadata = metadata
+        self.metadata = metadata
         self._data = data
         self.is_abandoned = False
         self.is_under_way = False
+        self.is_unremoved = False
 
     def is_of(self, partition: TopicIdPartition) -> bool:
-        return self._metadata.topic_id_partition == partition
+        return self.metadata.topic_id_partition == partition
 
     def run(self) -> bytes | None:
         self.is_under_way = True
         try:
-            return self._store.copy_log_segment_data(self._metadata, self._data)
+            return self._store.copy_log_segment_data(self.metadata, self._data)
         finally:
             try:
                 if self.is_abandoned:
-                    self._store.delete_log_segment_data(self._metadata)
+                    self.is_unremoved = True
+                    self._store.delete_log_segment_data(self.metadata)
+                    self.is_unremoved = False
             finally:
                 self.is_under_way = False

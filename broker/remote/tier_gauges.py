@@ -39,9 +39,8 @@ class TierNumbers:
 
     def looked(self, found: Expiry, took_ms: int) -> None:
         """The expiry task has looked at the partition, and begins to delete."""
-        to_delete = [*found.expired, *found.unreferenced]
-        self.delete_lag_segments = len(to_delete)
-        self.delete_lag_bytes = sum(one.segment_size_bytes for one in to_delete)
+        self.delete_lag_segments = len(found.expired)
+        self.delete_lag_bytes = sum(one.segment_size_bytes for one in found.expired)
         self.metadata_count = found.segment_count
         self.size_bytes = found.size_bytes
         self.size_computation_ms = took_ms

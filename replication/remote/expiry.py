@@ -1,9 +1,11 @@
 """Which remote segments expire: by size and time of both tiers, by the log start, by lost epochs.
 
 Segments are looked at epoch by epoch of the leader's log, oldest first; the first one of this log
-that stays ends the search. The log start moves behind a segment before the segment is deleted, so
-that no consumer is sent to a segment that is gone. It also moves to the first record that can be
-read: a deposed leader, which did not know that it was one, may have deleted what lies before it.
+that stays ends the search. They are deleted in the order of their offsets: in the log of another
+leader, whose start lies before them, they leave no hole. The log start moves behind a segment
+before the segment is deleted, so that no consumer is sent to a segment that is gone. It also moves
+to the first record that can be read: a deposed leader, which did not know that it was one, may have
+deleted what lies before it.
 (With Kafka a consumer that begins with the first record gets OFFSET_OUT_OF_RANGE until retention
 has passed these records here, too.)
 
@@ -44,8 +46,7 @@ class Expiry(NamedTuple):
     """What one look at the tier decides."""
 
     log_start_offset: int | None  # to move the log start to, before anything is deleted
-    expired: list[RemoteLogSegmentMetadata]  # of this log, and its orphans
-    unreferenced: list[RemoteLogSegmentMetadata]  # of epochs that the leader has no more
+    expired: list[RemoteLogSegmentMetadata]  # by start offset
     segment_count: int  # with metadata in the tier
     size_bytes: int
 
@@ -107,11 +108,12 @@ def look(
         and metadata.segment_id not in chosen
     ]
     yield
+    expired = sorted([*expired, *orphans, *unreferenced], key=_start_offset)
+    yield
     new_start = max(look.new_start or 0, first_readable(log, partition, known))
     return Expiry(
         new_start if new_start > log.log_start_offset else None,
-        expired + orphans,
-        unreferenced,
+        expired,
         len(all_segments),
         sum(metadata.segment_size_bytes for metadata in all_segments),
     )
@@ -188,6 +190,10 @@ class _Look:
             self._excess = max(0, self._excess - size)
             self.new_start = max(self.new_start or 0, metadata.end_offset + 1)
         return is_old or is_excess, True
+
+
+def _start_offset(metadata: RemoteLogSegmentMetadata) -> int:
+    return metadata.start_offset
 
 
 def _is_orphan(log: Log, metadata: RemoteLogSegmentMetadata, wall_ms: int) -> bool:

@@ -580,7 +580,11 @@ class World:
             await self.answer()
         await self.hear()
         await self.replicate()
-        for producer_id in open_transactions(self.records):
+        # As an operator ends hanging transactions: those whose first records were of an old leader,
+        # below the start of the next one's log, which no truncation reaches.
+        open_ones = self.leader.log.producer_state.transactions.ongoing.values()
+        hanging = [one.producer_id for one in open_ones]
+        for producer_id in dict.fromkeys([*open_transactions(self.records), *hanging]):
             self._append(*self._marker(producer_id, 1))
         end = max((one.end_offset for one in self.leader.metadata.segments(NAME)), default=0)
         while self.leader.log.log_end_offset <= end + 1 or open_transactions(self.records):

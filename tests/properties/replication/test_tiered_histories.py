@@ -31,8 +31,15 @@ MOST_SEEDS = 1500  # to find a planted fault; most take fewer than 50
 SEEDS = int(os.environ.get("TIER_SEEDS", "60"))
 
 
+# What the histories with these seeds have found.
+FOUND_BY = (
+    100_806,  # a copy that was not removed, and whose metadata another leader had deleted
+    103_420,  # a hole before the last of the segments that a deposed leader deleted
+)
+
+
 def test_every_record_that_counts_is_read() -> None:
-    for seed in range(FIRST_SEED, FIRST_SEED + SEEDS):
+    for seed in (*range(FIRST_SEED, FIRST_SEED + SEEDS), *FOUND_BY):
         try:
             trio.run(history, seed)
         except BaseException:

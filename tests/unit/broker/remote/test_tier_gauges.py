@@ -31,7 +31,7 @@ def test_sums_of_topics_and_of_all(tmp_path: Path) -> None:
     one, other = (Hosted(tmp_path / topic, topic) for topic in ("one", "other"))
     ones, others = TierNumbers(), TierNumbers()
     sizes = [started(number, number, number, size_bytes=100 * number) for number in (1, 2, 3)]
-    ones.looked(Expiry(None, sizes[:1], sizes[1:2], 3, 600), 7)
+    ones.looked(Expiry(None, sizes[:2], 3, 600), 7)
     others.metadata_count = 5
     led: Any = [(one, ones), (one, ones), (other, others)]
     (_, total), *topics = rows(led)
@@ -44,7 +44,7 @@ def test_sums_of_topics_and_of_all(tmp_path: Path) -> None:
 def test_a_deletion_is_counted_down() -> None:
     numbers = TierNumbers()
     segments = [started(number, number, number, size_bytes=100 * number) for number in (1, 2)]
-    numbers.looked(Expiry(None, segments, [], 3, 600), 0)
+    numbers.looked(Expiry(None, segments, 3, 600), 0)
     for metadata in segments:
         numbers.deleted(metadata)
     assert numbers == TierNumbers(metadata_count=1, size_bytes=300)

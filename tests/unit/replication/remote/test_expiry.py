@@ -38,11 +38,16 @@ class Tier:
         self._cache = RemoteLogMetadataCache()
         self._count = 0
 
-    def add(self, first: int, *states: RemoteLogSegmentState) -> RemoteLogSegmentId:
+    def add(
+        self,
+        first: int,
+        *states: RemoteLogSegmentState,
+        epochs: tuple[tuple[int, int], ...] | None = None,
+    ) -> RemoteLogSegmentId:
         self._count += 1
         name = RemoteLogSegmentId(NAME, self._count.to_bytes(16, "big"))
         begun = RemoteLogSegmentMetadata(
-            name, first, first + 9, 1000, 1, 0, SEGMENT_BYTES, ((0, first),)
+            name, first, first + 9, 1000, 1, 0, SEGMENT_BYTES, epochs or ((0, first),)
         )
         assert self._cache.apply(begun) is None
         for state in states:
@@ -108,3 +113,15 @@ def test_a_segment_that_is_being_deleted_is_not_counted_for_the_size(tmp_path: P
     found = look(log, tier)
     assert found.log_start_offset is None
     assert names(found.expired) == [orphan]
+
+
+def test_segments_of_lost_epochs_are_deleted_in_the_order_of_offsets(tmp_path: Path) -> None:
+    """The start of the log has left epoch 0, of which it knows the last segment alone."""
+    log, tier = log_of(tmp_path), Tier()
+    first, second = (tier.add(offset, FINISHED) for offset in (0, 10))
+    append_as_leader(log, bytearray(BATCH), leader_epoch=1, now_ms=1000)
+    log.update_high_watermark(31)
+    log.maybe_increment_log_start_offset(31)
+    both = tier.add(21, FINISHED, epochs=((0, 21), (1, 30)))
+    assert [one[0] for one in log.leader_epochs.entries] == [1]
+    assert names(look(log, tier).expired) == [first, second, both]
