@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_LOOKS = 20
 LOOK_SECONDS = 0.1
+# What the controller answers if a level is finalized already.
+SAME_LEVEL = "to the same value"
 
 BROUGHT = {
     "metadata.version": "newer requests",
@@ -73,8 +75,20 @@ def describe(target: Target) -> None:
         )
 
 
-async def _described(admin: Admin) -> tuple[Levels, int, Mapping[str, tuple[int, int]]]:
+Described = tuple[Levels, int, Mapping[str, tuple[int, int]]]
+
+
+async def _described(admin: Admin) -> Described:
     """The finalized levels, their epoch, and the levels that every broker supports."""
+    for _ in range(MAX_LOOKS):
+        if (found := await _as_brokers_know(admin)) is not None:
+            return found
+        await trio.sleep(LOOK_SECONDS)
+    raise UserError("the brokers do not know yet what was finalized last; ask again")
+
+
+async def _as_brokers_know(admin: Admin) -> Described | None:
+    """None if the controller has finalized levels that no broker knows yet."""
     for _ in range(MAX_LOOKS):
         found = await admin.cluster.api_versions()
         if not found.values:
@@ -101,6 +115,8 @@ async def _described(admin: Admin) -> tuple[Levels, int, Mapping[str, tuple[int,
     for error in dry.errors.values():
         if error.code is not ErrorCode.INVALID_REQUEST:  # it says nothing about what is supported
             raise error
+        if SAME_LEVEL in str(error):
+            return None
     return levels, newest.features_epoch, {name: SUPPORTED[name] for name in dry.values}
 
 
