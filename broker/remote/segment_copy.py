@@ -1,8 +1,8 @@
 """The copy of a segment to the remote tier, in a thread that cannot be stopped.
 
 Once it is abandoned, it removes at its end what it has stored: by then the next leader may have
-deleted it as an orphan, with its metadata. If that fails, it is "unremoved" until it has metadata
-again. The deletion of a partition waits until abandoned copies of this process are over.
+deleted it as an orphan, with its metadata. If that fails, `is_unremoved` says so until it has
+metadata again. The deletion of a partition waits until abandoned copies of this process are over.
 
 Mirrors: the part of RLMCopyTask.copyLogSegment that calls the storage manager, which is interrupted
 in Kafka.

@@ -70,7 +70,7 @@ def look(
     epochs = with_records(log.leader_epochs.entries)
     look = _Look(log, partition, known, epochs, wall_ms if by_age else None)
     yield from look.measure()
-    expired, seen = [], set()
+    expired, foreign, seen = [], [], set()
     for number, metadata in enumerate(look.in_order()):
         if number % PIECE == 0:
             yield
@@ -84,6 +84,10 @@ def look(
             expired.append(metadata)
         elif is_this_log:
             break
+        elif metadata.state is not _STARTED:
+            foreign.append(metadata)
+    if look.new_start is not None:
+        expired += [one for one in foreign if look.is_behind(one, look.new_start)]
     chosen = {metadata.segment_id for metadata in expired}
     yield
     orphans = [
@@ -170,12 +174,17 @@ class _Look:
                 size += metadata.segment_size_bytes
         self._excess = size - limit
 
+    def is_behind(self, metadata: RemoteLogSegmentMetadata, start: int) -> bool:
+        """Whether a log that starts at `start` has nothing of the segment, of any lineage."""
+        if metadata.end_offset >= start:
+            return False
+        first, _ = next((one for one in reversed(self._epochs) if one[1] <= start), self._epochs[0])
+        return all(epoch <= first for epoch, _ in metadata.segment_leader_epochs)
+
     def verdict(self, metadata: RemoteLogSegmentMetadata) -> tuple[bool, bool]:
         """(whether the segment expires, whether it is of this log)."""
         log, epochs = self._log, self._epochs
-        if metadata.end_offset < log.log_start_offset and all(
-            epoch <= epochs[0][0] for epoch, _ in metadata.segment_leader_epochs
-        ):
+        if self.is_behind(metadata, log.log_start_offset):
             return True, False
         if not is_of_this_log(metadata, log.log_end_offset, epochs):
             return False, False

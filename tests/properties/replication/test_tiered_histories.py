@@ -35,6 +35,7 @@ SEEDS = int(os.environ.get("TIER_SEEDS", "60"))
 FOUND_BY = (
     100_806,  # a copy that was not removed, and whose metadata another leader had deleted
     103_420,  # a hole before the last of the segments that a deposed leader deleted
+    108_322,  # the same behind a segment that is not of its lineage
 )
 
 
