@@ -3,10 +3,11 @@
 Answers: which segment holds an offset of a leader epoch, the highest copied offset of an epoch, and
 lists of segments. A segment is *mapped* in each of its epochs from COPY_SEGMENT_FINISHED until
 DELETE_SEGMENT_STARTED, and *unreferenced* before and after that, or while another one has its
-offsets: it is then only listed, so that it can be deleted.
+offsets: it is then only listed, so that it can be deleted, or mapped again when the other one is.
 
 Invariants:
 - Within an epoch, mapped segments ascend by the first offset, and never descend by the last.
+- An offset of an epoch is found if and only if a finished segment holds it.
 - A mapped segment is COPY_SEGMENT_FINISHED. A segment is mapped or unreferenced in each of its
   epochs, and it is gone everywhere after DELETE_SEGMENT_FINISHED.
 - The highest offset of an epoch never falls, not even by deletion.
@@ -21,6 +22,7 @@ B. A mapped segment begins at S or before it, and ends after E: this one becomes
 Kafka's own cache has A with the exception that mapped segments below an epoch's highest offset stay
 (and are lost, if they begin at S), and not B: it maps the shorter segment over the longer one, and
 the offsets behind E cannot be found any more. A late copy by a deposed leader is such a segment.
+Nor does it map a segment again: when that leader deletes its copy, the other one is never found.
 
 Mirrors: RemoteLogMetadataCache, RemoteLogLeaderEpochState.
 """
@@ -191,11 +193,17 @@ class RemoteLogMetadataCache:
         segment_id = metadata.segment_id
         epochs = metadata.segment_leader_epochs
         ends = [offset - 1 for _, offset in epochs[1:]] + [metadata.end_offset]
+        self._segments[segment_id] = metadata
         for (number, start), end in zip(epochs, ends, strict=True):
             epoch = self._epochs.setdefault(number, _Epoch())
             match metadata.state:
-                case _State.COPY_SEGMENT_STARTED | _State.DELETE_SEGMENT_STARTED:
+                case _State.COPY_SEGMENT_STARTED:
                     epoch.unreference(segment_id)
+                case _State.DELETE_SEGMENT_STARTED:
+                    was_mapped = segment_id in epoch.start_of
+                    epoch.unreference(segment_id)
+                    if was_mapped:
+                        self._map_again(number, epoch, start, end)
                 case _State.COPY_SEGMENT_FINISHED:
                     epoch.finish(start, end, segment_id)
                 case _State.DELETE_SEGMENT_FINISHED:
@@ -207,8 +215,29 @@ class RemoteLogMetadataCache:
             del self._segments[segment_id]
             self._listed.remove(metadata)
         else:
-            self._segments[segment_id] = metadata
             self._listed.put(metadata)
+
+    def _map_again(self, number: int, epoch: _Epoch, start: int, end: int) -> None:
+        """Map the finished segments that the one with these offsets has hidden."""
+        hidden = []
+        for segment_id in epoch.unreferenced:
+            metadata = self._segments[segment_id]
+            if metadata.state is _State.COPY_SEGMENT_FINISHED:
+                first, last = _range_in(metadata, number)
+                if start <= first and last <= end:
+                    hidden.append((first, last, segment_id))
+        for one in sorted(hidden):
+            epoch.finish(*one)
+
+
+def _range_in(metadata: RemoteLogSegmentMetadata, epoch: int) -> tuple[int, int]:
+    """The first and the last offset of an epoch that the segment has."""
+    epochs = metadata.segment_leader_epochs
+    for index, (number, start) in enumerate(epochs):
+        if number == epoch:
+            behind = epochs[index + 1][1] if index + 1 < len(epochs) else metadata.end_offset + 1
+            return start, behind - 1
+    raise BrokenInvariant(f"{metadata.segment_id} has nothing of epoch {epoch}")
 
 
 def _by_start(segments: Iterable[RemoteLogSegmentMetadata]) -> list[RemoteLogSegmentMetadata]:

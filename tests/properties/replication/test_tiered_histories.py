@@ -36,6 +36,7 @@ FOUND_BY = (
     100_806,  # a copy that was not removed, and whose metadata another leader had deleted
     103_420,  # a hole before the last of the segments that a deposed leader deleted
     108_322,  # the same behind a segment that is not of its lineage
+    110_283,  # the same where another copy had the records, and was not found any more
 )
 
 

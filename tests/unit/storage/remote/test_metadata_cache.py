@@ -84,6 +84,16 @@ def test_case_b_a_late_smaller_copy_hides_nothing(start: int) -> None:
     assert listed(cache, 0) == [0, 1]
 
 
+@pytest.mark.parametrize("start", [0, 50])
+def test_what_a_deleted_copy_has_hidden_is_found_again(start: int) -> None:
+    cache = cache_with(started(0, start, 100), started(1, 0, 100))
+    assert [at(cache, 0, one) for one in (0, 75, 100)] == [1, 1, 1]
+    assert cache.apply(update(1, DELETING)) is None
+    cache.check()
+    assert [at(cache, 0, one) for one in (start, 75, 100)] == [0, 0, 0]
+    assert at(cache, 0, start - 1) is None
+
+
 def test_dropped_records_say_why_and_change_nothing() -> None:
     cache = cache_with(started(0, 0, 99))
     for record, reason in (
