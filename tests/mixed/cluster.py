@@ -35,6 +35,8 @@ OURS, KAFKA_A, KAFKA_B = 1, 2, 3
 EACH_LEADS = {0: [OURS, KAFKA_A, KAFKA_B], 1: [KAFKA_A, KAFKA_B, OURS], 2: [KAFKA_B, OURS, KAFKA_A]}
 WAIT_SECONDS = 180.0
 TOLD_LINES = 12
+SESSION_SECONDS = 10.0
+FOR_EVER = {"max_tries": -1}  # to connect, while members of an ensemble are replaced
 # A JVM on a busy machine is silent for longer than our broker.
 MIXED_CONFIG = {
     **{name: value for name, value in CONFIG.items() if "listener" not in name},
@@ -50,15 +52,24 @@ T = TypeVar("T")
 
 
 class MixedCluster(Cluster):
-    def __init__(self, directory: Path, zookeeper: ZooKeeperServer) -> None:
-        super().__init__(directory, [zookeeper])
-        self._zookeeper = KazooClient(f"127.0.0.1:{zookeeper.port}")
+    def __init__(
+        self, directory: Path, zookeepers: Sequence[ZooKeeperServer], connect: str = ""
+    ) -> None:
+        """`connect`: of servers that the caller starts and kills; by default all of `zookeepers`,
+        which the cluster starts."""
+        self._connect = connect or ",".join(f"127.0.0.1:{server.port}" for server in zookeepers)
+        super().__init__(directory, zookeepers)
+        self._zookeeper = KazooClient(
+            self._connect,
+            timeout=SESSION_SECONDS,
+            connection_retry=FOR_EVER,
+            command_retry=FOR_EVER,
+        )
 
     def _broker(self, node: int, _: str, config: Mapping[str, str]) -> BrokerProcess:
         kind = BrokerProcess if node == OURS else ApacheKafkaProcess
-        (server,) = self.zookeepers
-        connect = f"127.0.0.1:{server.port}"
-        return kind(self.directory / f"broker-{node}", connect, {**MIXED_CONFIG, **config}, node)
+        place = self.directory / f"broker-{node}"
+        return kind(place, self._connect, {**MIXED_CONFIG, **config}, node)
 
     def start_all(self) -> None:
         super().start_all()
@@ -270,7 +281,7 @@ def mixed_cluster(directory: Path, zookeeper: str) -> Iterator[MixedCluster]:
     place = directory / "zookeeper"
     server: ZooKeeperServer
     server = ZooKeeperProcess(place) if zookeeper == "embedded" else RealZooKeeper(place)
-    started = MixedCluster(directory, server)
+    started = MixedCluster(directory, [server])
     try:
         started.start_all()
         yield started

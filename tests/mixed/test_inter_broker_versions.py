@@ -112,7 +112,7 @@ class OldCluster(MixedCluster):
 
     def __init__(self, directory: Path, zookeeper: RealZooKeeper, version: str) -> None:
         self.version = version
-        super().__init__(directory, zookeeper)
+        super().__init__(directory, [zookeeper])
 
     def _broker(self, node: int, connect: str, config: Mapping[str, str]) -> BrokerProcess:
         return super()._broker(node, connect, {**config, KEY: self.version})

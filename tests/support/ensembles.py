@@ -1,6 +1,7 @@
 """Members of ZooKeeper ensembles as processes: `pybroker zookeeper zoo.cfg`, or the JVM server."""
 
 import contextlib
+import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -113,6 +114,7 @@ class Ensemble:
         """A member of this kind with an empty directory, in place of an older one; `port` for its
         clients, 0 for a free one."""
         directory = self._directory / f"{number}-{kind}"
+        shutil.rmtree(directory, ignore_errors=True)
         if kind == "ours":
             member: Member = OurMember(
                 directory,
@@ -151,6 +153,11 @@ class Ensemble:
                 return next(number for number, mode in modes.items() if mode == "leader")
             time.sleep(0.05)
         raise AssertionError(f"no leader: {modes}")
+
+    def zxid(self, number: int) -> str:
+        """Of the last transaction that a member has applied."""
+        answer = four_letter_answer(self.members[number].port, b"srvr")
+        return next(line for line in answer.splitlines() if line.startswith("Zxid: "))
 
     def connect_string(self, *numbers: int) -> str:
         awaited = numbers or tuple(self.members)

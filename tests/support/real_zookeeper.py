@@ -16,6 +16,7 @@ from tests.support.processes import free_port
 from tests.support.short_lived_java import JVM_OPTIONS
 
 START_TIMEOUT_S = 120.0
+FORMATTER_CLASS = "org.apache.zookeeper.server.SnapshotFormatter"
 SERVER_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 WORDS = "ruok,srvr,stat,mntr,conf,isro"
 
@@ -51,7 +52,7 @@ class RealZooKeeper:
         self._container_check_ms = container_check_ms
         self._log = directory / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
-        data = directory / "data"
+        data = self.data = directory / "data"
         data.mkdir(parents=True, exist_ok=True)
         config = (
             f"dataDir={data}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
@@ -134,6 +135,34 @@ def ensemble_of(directory: Path, count: int, *, tick_ms: int = 2000) -> list[Rea
         RealZooKeeper(directory / str(number), tick_ms=tick_ms, member_id=number, members=members)
         for number in members
     ]
+
+
+def dumped_tree(data: Path, place: Path) -> dict[str, str]:
+    """What Apache ZooKeeper's tools print of each node in the files of a server that has ended.
+
+    A server alone reads a copy of the files, those of its log as well, and writes a snapshot of
+    them at its start; `place` is an empty directory for it. ZooKeeper's own nodes are left out.
+    """
+    shutil.copytree(data, place / "data")
+    server = RealZooKeeper(place)
+    server.start()
+    server.kill()
+    last = max((place / "data/version-2").glob("snapshot.*"), key=zxid_of)
+    done = subprocess.run(
+        ["java", *JVM_OPTIONS, "-cp", f"{jars()}/*", FORMATTER_CLASS, "-d", str(last)],
+        capture_output=True, encoding="utf-8", timeout=START_TIMEOUT_S, check=True,
+    )  # fmt: skip
+    nodes, _, _ = done.stdout.partition("Session Details")
+    _, *found = nodes.split("\n----\n")
+    return {
+        path: facts
+        for path, _, facts in (one.partition("\n") for one in found)
+        if path and not path.startswith("/zookeeper")
+    }
+
+
+def zxid_of(file: Path) -> int:
+    return int(file.suffix[1:], 16)
 
 
 @contextlib.contextmanager
