@@ -197,6 +197,8 @@ class RemoteReads:
         while found is None:
             try:
                 found = reading.segment_at(log, name, self._metadata, wanted.offset)
+                if found is None:
+                    found = reading.segment_behind(log, name, self._metadata, wanted.offset)
             except RemoteLogNotReadyError:
                 if not wanted.operation.is_waiting:
                     raise

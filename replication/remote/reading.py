@@ -62,6 +62,29 @@ def segment_at(
     return None if epoch is None else known.segment(partition, epoch, offset)
 
 
+def segment_behind(
+    log: Log, partition: TopicIdPartition, known: KnownSegments, offset: int
+) -> RemoteLogSegmentMetadata | None:
+    """The next remote segment of the log, if none holds `offset`.
+
+    A leader that was deposed may have deleted records while this leader does not know of it: they
+    are a hole in its log, which consumers pass as they pass one of a compacted log. (Kafka answers
+    OFFSET_OUT_OF_RANGE; a consumer that then begins with the first record never passes.)
+    """
+    epochs = with_records(log.leader_epochs.entries)
+    first = log.leader_epochs.epoch_for_offset(offset)
+    behind = [
+        metadata
+        for epoch, _ in epochs
+        if first is not None and epoch >= first
+        for metadata in known.segments(partition, epoch)
+        if metadata.start_offset > offset
+        and metadata.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+        and is_of_this_log(metadata, log.log_end_offset, epochs)
+    ]
+    return min(behind, key=lambda one: one.start_offset, default=None)
+
+
 def end_of_valid(log: Log, metadata: RemoteLogSegmentMetadata, offset: int) -> int | None:
     """Where the segment's records from `offset` on cease to be those of the log; None: they do not.
 

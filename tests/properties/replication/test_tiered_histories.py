@@ -37,6 +37,7 @@ FOUND_BY = (
     103_420,  # a hole before the last of the segments that a deposed leader deleted
     108_322,  # the same behind a segment that is not of its lineage
     110_283,  # the same where another copy had the records, and was not found any more
+    112_966,  # a hole where an unclean leader does not know of deleted records
 )
 
 

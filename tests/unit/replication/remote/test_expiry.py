@@ -50,10 +50,13 @@ class Tier:
             name, first, first + 9, 1000, 1, 0, SEGMENT_BYTES, epochs or ((0, first),)
         )
         assert self._cache.apply(begun) is None
+        self.end(name, *states)
+        return name
+
+    def end(self, name: RemoteLogSegmentId, *states: RemoteLogSegmentState) -> None:
         for state in states:
             update = RemoteLogSegmentMetadataUpdate(name, 0, None, state, 1)
             assert self._cache.apply(update) is None
-        return name
 
     def segments(
         self, _partition: TopicIdPartition, epoch: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +18,14 @@ from pybroker_kafka.replication.remote.reading import (
     ReadRange,
     RemoteSegmentFile,
     read_batches,
+    segment_behind,
 )
 from pybroker_kafka.storage.remote.segments import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     TopicIdPartition,
 )
+from tests.unit.replication.remote.test_expiry import DELETING, FINISHED, NAME, Tier, log_of
 
 BATCHES = [
     bytes(build_batch([SimpleRecord(1, None, bytes(20_000))], base_offset=number))
@@ -97,3 +100,14 @@ def test_what_is_joined_of_several_ranges_is_bounded(monkeypatch: pytest.MonkeyP
     ranges = in_memory(0, SPLIT), in_memory(SPLIT, len(DATA))
     assert len(read(4, 6 * SIZE, *ranges).records.held) == 2 * SIZE
     assert len(read(4, 1, *ranges).records.held) == SIZE, "a batch is whole"
+
+
+def test_the_segment_behind_a_hole(tmp_path: Path) -> None:
+    log, tier = log_of(tmp_path), Tier()
+    tier.add(0, FINISHED)
+    behind = tier.add(20, FINISHED)
+    for offset, expected in ((10, behind), (19, behind), (20, None), (29, None)):
+        found = segment_behind(log, NAME, tier, offset)
+        assert (found and found.segment_id) == expected
+    tier.end(behind, DELETING)
+    assert segment_behind(log, NAME, tier, 10) is None
