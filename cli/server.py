@@ -104,8 +104,8 @@ Examples:
     "--cut-damaged-log",
     is_flag=True,
     help="Do not run, but cut the transaction log at its first damaged byte, so that ZooKeeper "
-    "starts again. All later changes are lost; the cut bytes are kept in a .torn file beside the "
-    "log.",
+    "starts again. All later changes are lost; the cut bytes are kept in a file torn.log beside "
+    "the log.",
 )
 @click.option("--verbose", is_flag=True, help="Log at level DEBUG.")
 @log_format_option
@@ -134,18 +134,18 @@ def zookeeper(
     from ..local import node_process
     from ..zookeeper.quorum.environment import SERVERS, has_ensemble
 
-    if config is not None or (has_ensemble(os.environ) and not cut_damaged_log):
+    if config is not None or (has_ensemble(os.environ) and not (cut_damaged_log and data_dir)):
         given = [name for name in ("host", "port", "data_dir", "credentials") if _is_given(name)]
         if given:
             options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
             raise click.UsageError(f"{options}: {config or SERVERS} has all settings")
-        node_process.run_foreground_member(config, verbose=verbose, log_format=log_format)
-        return
-
+        if not cut_damaged_log:
+            node_process.run_foreground_member(config, verbose=verbose, log_format=log_format)
+            return
+    elif cut_damaged_log and data_dir is None:
+        raise click.UsageError("--cut-damaged-log needs --data-dir or a zoo.cfg")
     if cut_damaged_log:
-        if data_dir is None:
-            raise click.UsageError("--cut-damaged-log needs --data-dir")
-        for line in node_process.cut_zookeeper_log(data_dir):
+        for line in node_process.cut_zookeeper_log(data_dir, config):
             click.echo(line)
         return
     node_process.run_foreground_zookeeper(

@@ -163,22 +163,30 @@ def run_foreground_member(zoo_cfg: Path | None, *, verbose: bool, log_format: st
     """`pybroker zookeeper zoo.cfg`, or the same from variables. Raises ClusterError for expected
     failures.
     """
-    from ..zookeeper.quorum.ensemble_config import ConfigurationError
     from ..zookeeper.quorum.environment import SERVERS
 
     configure_logging(None, verbose=verbose, log_format=log_format)
-    try:
-        config = load_ensemble(zoo_cfg)
-    except (ConfigurationError, OSError) as error:
-        raise ClusterError(f"{zoo_cfg or SERVERS}: {describe(error)}") from None
+    config = _configured(zoo_cfg)
     if config.ignored:
         logger.warning("%s: no effect here: %s", zoo_cfg or SERVERS, ", ".join(config.ignored))
     if config.servers:
         _run_in_foreground(partial(_member, on_state=_report_state), config, _log_opened)
     else:
+        alone = partial(_zookeeper, log_dir=config.log_dir)
         _run_in_foreground(
-            _zookeeper, config.data_dir, config.client_host, config.client_port, None, _announce
+            alone, config.data_dir, config.client_host, config.client_port, None, _announce
         )
+
+
+def _configured(zoo_cfg: Path | None) -> EnsembleConfig:
+    """Raises ClusterError."""
+    from ..zookeeper.quorum.ensemble_config import ConfigurationError
+    from ..zookeeper.quorum.environment import SERVERS
+
+    try:
+        return load_ensemble(zoo_cfg)
+    except (ConfigurationError, OSError) as error:
+        raise ClusterError(f"{zoo_cfg or SERVERS}: {describe(error)}") from None
 
 
 def load_ensemble(zoo_cfg: Path | None) -> EnsembleConfig:
@@ -199,12 +207,17 @@ def load_ensemble(zoo_cfg: Path | None) -> EnsembleConfig:
     return parse_config(properties, my_id.read_text() if my_id.is_file() else None)
 
 
-def cut_zookeeper_log(data_dir: Path) -> list[str]:
-    """`pybroker zookeeper --cut-damaged-log`: the actions taken, line by line."""
+def cut_zookeeper_log(data_dir: Path | None, zoo_cfg: Path | None = None) -> list[str]:
+    """`pybroker zookeeper --cut-damaged-log`: the actions taken, line by line. Without `data_dir`,
+    `zoo_cfg` or the variables name the directories."""
     from ..broker.zookeeper.storage import DataDirectoryError, cut_damaged_log
 
+    log_dir = None
+    if data_dir is None:
+        config = _configured(zoo_cfg)
+        data_dir, log_dir = config.data_dir, config.log_dir
     try:
-        recovered = cut_damaged_log(data_dir)
+        recovered = cut_damaged_log(data_dir, log_dir)
     except (DataDirectoryError, OSError) as error:
         raise ClusterError(describe(error)) from None
     tree = recovered.tree
@@ -379,12 +392,19 @@ async def _zookeeper(
     ready: Ready,
     orders: StopOrders,
     *,
+    log_dir: Path | None = None,
     fsync: bool = True,
 ) -> None:
     from ..broker.zookeeper.server import serve_zookeeper
 
     serve = partial(
-        serve_zookeeper, data_dir, host=host, port=port, credentials=credentials, fsync=fsync
+        serve_zookeeper,
+        data_dir,
+        log_dir=log_dir,
+        host=host,
+        port=port,
+        credentials=credentials,
+        fsync=fsync,
     )
     await _run_zookeeper(serve, "ZooKeeper", ready, orders)
 

@@ -33,6 +33,7 @@ SESSION_LIMITS_MS = (4_000, 40_000)  # those of one alone
 ASK_SECONDS = 1.0
 POLL_SECONDS = 0.02
 
+VERSION_DIRECTORY = "version-2"  # as in broker/zookeeper/storage.py
 _STAGED = ".staged"
 
 Ports = Mapping[int, tuple[int, int]]
@@ -166,16 +167,16 @@ def _number_of(name: str) -> int | None:
 
 def _spread(present: list[Path], wanted: list[Path]) -> None:
     """The newest state to all that are wanted; the rest goes last."""
-    newest = max(present, key=_age)
+    newest = max(present, key=_age)  # all have the files of today after it
     accepted = max(_epoch(path, "acceptedEpoch") for path in present)
     staged = [path.with_name(path.name + _STAGED) for path in wanted]
     for path in staged:
         shutil.rmtree(path, ignore_errors=True)
-        left_out = shutil.ignore_patterns("lock", "*.tmp", "myid")
+        left_out = shutil.ignore_patterns("lock", "tmp.*", "myid")
         shutil.copytree(newest, path, ignore=left_out)
         if accepted:
-            (path / "acceptedEpoch").write_text(str(accepted))
-        for entry in (*path.iterdir(), path):
+            (path / VERSION_DIRECTORY / "acceptedEpoch").write_text(str(accepted))
+        for entry in (*path.rglob("*"), path):
             _sync(entry)
     for path, copy in zip(wanted, staged, strict=True):
         shutil.rmtree(path, ignore_errors=True)
@@ -198,20 +199,20 @@ def _sync(path: Path) -> None:
 
 def _age(directory: Path) -> tuple[int, int]:
     """The epoch and the last transaction of a state. Raises ClusterError if it cannot be read."""
-    from ..zookeeper.wal import RecoveryError, recover
+    from ..broker.zookeeper.storage import DataDirectoryError, FileStorage
 
     try:
-        names = sorted(path.name for path in directory.iterdir())
-        recovered = recover(names, lambda name: (directory / name).read_bytes())
-    except RecoveryError as error:
+        storage = FileStorage(directory, fsync=True)
+    except DataDirectoryError as error:
         raise ClusterError(
             f"the number of ZooKeepers cannot change: {directory} cannot be read: {error}"
         ) from None
-    return _epoch(directory, "currentEpoch"), recovered.tree.last_zxid
+    storage.close()
+    return _epoch(directory, "currentEpoch"), storage.recovered.tree.last_zxid
 
 
 def _epoch(directory: Path, name: str) -> int:
     try:
-        return int((directory / name).read_text())
+        return int((directory / VERSION_DIRECTORY / name).read_text())
     except (OSError, ValueError):
         return 0

@@ -66,6 +66,8 @@ class ServerInfo(NamedTuple):
     listen_backlog: int
     data_dir: str
     data_dir_bytes: int
+    log_dir: str
+    log_dir_bytes: int
     tick_ms: int
     max_connections_per_host: int
     uptime_ms: int
@@ -110,8 +112,8 @@ def _conf(machine: ZooKeeperMachine, info: ServerInfo) -> str:
         "secureClientPort=-1",
         f"dataDir={info.data_dir}",
         f"dataDirSize={info.data_dir_bytes}",
-        f"dataLogDir={info.data_dir}",
-        f"dataLogSize={info.data_dir_bytes}",
+        f"dataLogDir={info.log_dir}",
+        f"dataLogSize={info.log_dir_bytes}",
         f"tickTime={info.tick_ms}",
         f"maxClientCnxns={info.max_connections_per_host}",
         f"minSessionTimeout={shortest_ms}",
@@ -138,7 +140,7 @@ def _conf_of_ensemble(info: ServerInfo) -> list[str]:
 
 
 def _dirs(_machine: ZooKeeperMachine, info: ServerInfo) -> str:
-    return _lines(f"datadir_size: {info.data_dir_bytes}", f"logdir_size: {info.data_dir_bytes}")
+    return _lines(f"datadir_size: {info.data_dir_bytes}", f"logdir_size: {info.log_dir_bytes}")
 
 
 def _envi(_machine: ZooKeeperMachine, info: ServerInfo) -> str:

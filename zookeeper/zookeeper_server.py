@@ -72,9 +72,9 @@ from .transactions import (
     MultiTxn,
     Txn,
     TxnHeader,
-    encode_txn,
 )
 from .tree import Change, DataTree
+from .txn_bytes import encode_txn
 from .watches import Watches
 
 CONTAINER_CHECK_MS = 60_000
@@ -450,8 +450,9 @@ class ZooKeeperMachine:
     def _next_zxid(self) -> int:
         return self.tree.last_zxid + 1
 
-    def _apply(self, txn: Txn, now_ms: int) -> list[Stat | None]:
-        self._records.append(encode_txn(txn))
+    def _apply(self, txn: Txn, now_ms: int, record: bytes | None = None) -> list[Stat | None]:
+        """`record`: the bytes of the transaction, where they are known."""
+        self._records.append(encode_txn(txn) if record is None else record)
         changes, stats = self.tree.apply(txn)
         if invariants.THOROUGH:
             self._check_ephemerals()

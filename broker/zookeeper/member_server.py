@@ -72,7 +72,7 @@ async def serve_member(
     tls = None if config.tls is None else quorum_tls(config.tls)
     listener = listen(config.client_host, config.client_port)
     try:
-        storage = open_member_storage(config.data_dir, fsync=fsync)
+        storage = open_member_storage(config.data_dir, config.log_dir, fsync=fsync)
         try:
             clock = Clock()
             now_ms = clock.now_ms()

@@ -8,23 +8,21 @@ When the whole state is replaced, a stop in between leaves the new state or the 
 where the new one ends before the earlier: `storage` finishes what was begun.
 """
 
-import os
 from pathlib import Path
 
 from ...zookeeper.quorum.history import KEPT
 from ...zookeeper.quorum.learner import Epochs
-from ...zookeeper.snapshot import Capture, encode_snapshot
+from ...zookeeper.snapshot import Capture
 from ...zookeeper.tree import DataTree
-from ...zookeeper.wal import snapshot_name, truncation
-from .storage import REPLACEMENT_SUFFIX, TEMPORARY_SUFFIX, DataDirectoryError, FileStorage
+from ...zookeeper.wal import truncation
+from .storage import EPOCH_FILES, REPLACEMENT_PREFIX, DataDirectoryError, FileStorage, read_content
 
-ACCEPTED_FILE = "acceptedEpoch"
-CURRENT_FILE = "currentEpoch"
+ACCEPTED_FILE, CURRENT_FILE = EPOCH_FILES
 
 
 class MemberStorage(FileStorage):
-    def __init__(self, directory: Path, *, fsync: bool) -> None:
-        super().__init__(directory, fsync=fsync, keep=KEPT)
+    def __init__(self, directory: Path, log_directory: Path | None = None, *, fsync: bool) -> None:
+        super().__init__(directory, log_directory=log_directory, fsync=fsync, keep=KEPT)
         try:
             last_epoch = self.recovered.tree.last_zxid >> 32
             current = self._read_epoch(CURRENT_FILE, last_epoch)
@@ -46,51 +44,33 @@ class MemberStorage(FileStorage):
         self._epochs = self._epochs._replace(current=epoch)
 
     def truncate(self, zxid: int) -> tuple[DataTree, dict[int, int]] | None:
-        assert self.directory is not None
-        directory = self.directory
-        names = sorted(os.listdir(directory))
-        plan = truncation(names, lambda name: (directory / name).read_bytes(), zxid)
+        plan = truncation(self._names(), lambda name: read_content(self._path(name)), zxid)
         if plan is None:
             return None
         with self._files:
             self._generation += 1
             self._close_log()
             for name in plan.removed:
-                (directory / name).unlink()
+                self._path(name).unlink()
             if plan.cut is not None:
-                with (directory / plan.cut).open("r+b") as log:
+                with self._path(plan.cut).open("r+b") as log:
                     log.truncate(plan.cut_at)
                     self._sync(log.fileno())
-            self._sync_directory()
+            self._sync_directory(self._snapshots)
+            self._sync_directory(self._logs)
             self.recovered = plan.recovered
             self._open_log()
         return plan.recovered.tree, plan.recovered.sessions
 
     def install(self, captured: Capture) -> None:
-        assert self.directory is not None
-        name = snapshot_name(captured.zxid)
-        temporary = self.directory / (name + TEMPORARY_SUFFIX)
         with self._files:
             self._generation += 1
-            with temporary.open("wb") as file:
-                for chunk in encode_snapshot(captured):
-                    file.write(chunk)
-                file.flush()
-                self._sync(file.fileno())
             self._close_log()
-            temporary.rename(self.directory / (name + REPLACEMENT_SUFFIX))
-            self._sync_directory()
+            self._put_snapshot(captured, REPLACEMENT_PREFIX)
             self._finish_replacement()
-            self._roll(captured.zxid + 1)
-
-    def _close_log(self) -> None:
-        if self._file != -1:
-            os.close(self._file)
-            self._file = -1
 
     def _read_epoch(self, name: str, without: int) -> int:
-        assert self.directory is not None
-        path = self.directory / name
+        path = self._snapshots / name
         try:
             return int(path.read_text().strip())
         except FileNotFoundError:
@@ -102,18 +82,12 @@ class MemberStorage(FileStorage):
             ) from None
 
     def _write_epoch(self, name: str, epoch: int) -> None:
-        assert self.directory is not None
-        path = self.directory / name
-        temporary = path.with_name(name + TEMPORARY_SUFFIX)
-        with temporary.open("w") as file:
-            file.write(str(epoch))
-            file.flush()
-            self._sync(file.fileno())
-        temporary.rename(path)
-        self._sync_directory()
+        self._write_file(self._snapshots / name, str(epoch).encode())
 
 
-def open_member_storage(data_dir: Path, *, fsync: bool) -> MemberStorage:
+def open_member_storage(
+    data_dir: Path, log_dir: Path | None = None, *, fsync: bool
+) -> MemberStorage:
     """Raises DataDirectoryError or OSError."""
     data_dir.mkdir(parents=True, exist_ok=True)
-    return MemberStorage(data_dir, fsync=fsync)
+    return MemberStorage(data_dir, log_dir, fsync=fsync)

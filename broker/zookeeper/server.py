@@ -58,6 +58,7 @@ class NotLoopback(Exception):
 async def serve_zookeeper(
     data_dir: Path | None,
     *,
+    log_dir: Path | None = None,
     host: str = "127.0.0.1",
     port: int = 2181,
     tick_time_ms: int = 2000,
@@ -69,7 +70,8 @@ async def serve_zookeeper(
 ) -> None:
     """Serve until cancelled; `task_status.started(port)` once clients can connect.
 
-    Without a data directory all is kept in memory. `credentials`, user:password, close it to all
+    Without a data directory all is kept in memory; `log_dir` is the directory of the log, if it is
+    another one. `credentials`, user:password, close it to all
     other clients. Raises OSError if the port is taken, NotLoopback if a closed server would be
     reachable from other hosts, and DataDirectoryError if the directory is in use, not ours, or
     cannot be recovered.
@@ -78,7 +80,7 @@ async def serve_zookeeper(
         check_loopback(host)
     listener = listen(host, port)
     try:
-        storage = open_storage(data_dir, fsync=fsync)
+        storage = open_storage(data_dir, log_dir, fsync=fsync)
         try:
             clock = Clock()
             now_ms = clock.now_ms()
@@ -377,12 +379,14 @@ class ZooKeeperServer:
 
     def _info(self, asking: Client) -> four_letter.ServerInfo:
         now_ms = self._clock.now_ms()
-        directory = self._storage.directory
+        data_dir, log_dir = self._storage.places
         return four_letter.ServerInfo(
             client_port=self.port,
             listen_backlog=LISTEN_BACKLOG,
-            data_dir=str(directory or "(memory)"),
-            data_dir_bytes=0 if directory is None else process_facts.bytes_in(directory),
+            data_dir=str(data_dir or "(memory)"),
+            data_dir_bytes=0 if data_dir is None else process_facts.bytes_in(data_dir),
+            log_dir=str(log_dir or "(memory)"),
+            log_dir_bytes=0 if log_dir is None else process_facts.bytes_in(log_dir),
             tick_ms=self._tick_ms,
             max_connections_per_host=self._max_connections_per_host,
             uptime_ms=now_ms - self._started_ms,

@@ -21,14 +21,14 @@ import trio
 
 import pybroker_kafka.client.cluster
 from pybroker_kafka.broker.zk.registration import SESSION_FILE
-from pybroker_kafka.broker.zookeeper.storage import open_storage
+from pybroker_kafka.broker.zookeeper.storage import VERSION_DIRECTORY, open_storage
 from pybroker_kafka.cli.main import main
 from pybroker_kafka.client.errors import ClientError
 from pybroker_kafka.client.producer import Producer
 from pybroker_kafka.local.cluster_state import LOCK_FILE, STATE_FILE, claim
 from pybroker_kafka.protocol.records.record import SimpleRecord
 from pybroker_kafka.storage.checkpoints import CLEAN_SHUTDOWN_FILE
-from pybroker_kafka.zookeeper.wal import LOG_PREFIX
+from pybroker_kafka.zookeeper.wal import LOG_PREFIX, zxid_of
 from tests.support.local_cluster import LocalCluster, local_cluster
 from tests.support.nightly import chosen
 from tests.support.patience import fair
@@ -116,7 +116,8 @@ def session_files_damaged(cluster: LocalCluster) -> None:
 def zookeeper_log_cut(cluster: LocalCluster) -> None:
     """Its last transactions are gone: among them those that closed the sessions."""
     assert cluster.run("stop").returncode == 0
-    newest = max((cluster.directory / "zookeeper").glob(f"{LOG_PREFIX}*"))
+    logs = (cluster.directory / "zookeeper" / VERSION_DIRECTORY).glob(f"{LOG_PREFIX}*")
+    newest = max(logs, key=lambda path: zxid_of(path.name) or 0)
     os.truncate(newest, newest.stat().st_size - 150)
 
 

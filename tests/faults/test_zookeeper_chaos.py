@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from struct import pack
 
+from pybroker_kafka.broker.zookeeper.storage import VERSION_DIRECTORY
 from pybroker_kafka.protocol.zookeeper import jute
 from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, Op
 from pybroker_kafka.protocol.zookeeper.jute import (
@@ -113,8 +114,9 @@ def test_the_server_outlives_its_clients(tmp_path: Path) -> None:
         wait_until_sessions_expired(port)
         names, stat = children_at_rest(port)
         assert stat.pzxid > 50
+    files = tmp_path / VERSION_DIRECTORY
     recovered = recover(
-        [path.name for path in tmp_path.iterdir()], lambda name: (tmp_path / name).read_bytes()
+        [path.name for path in files.iterdir()], lambda name: (files / name).read_bytes()
     )
     assert sorted(recovered.tree.nodes["/"].children or ()) == sorted(names)
     assert recovered.tree.ephemerals == {}

@@ -6,14 +6,15 @@ transaction more than its leader asks for.
 """
 
 from pybroker_kafka.zookeeper.quorum.learner import Epochs
-from pybroker_kafka.zookeeper.snapshot import Capture, capture, decode_snapshot, encode_snapshot
+from pybroker_kafka.zookeeper.snapshot import Capture, capture
+from pybroker_kafka.zookeeper.snapshot_file import decode_snapshot, encode_snapshot
 from pybroker_kafka.zookeeper.transactions import (
     CloseSessionTxn,
     CreateSessionTxn,
     Txn,
-    decode_txn,
 )
 from pybroker_kafka.zookeeper.tree import DataTree
+from pybroker_kafka.zookeeper.txn_bytes import close_session_in, decode_txn
 
 
 class Disk:
@@ -37,10 +38,11 @@ class Disk:
         self._epochs = self._epochs._replace(current=epoch)
 
     def load(self) -> tuple[DataTree, dict[int, int], list[Txn]]:
-        tree, sessions = decode_snapshot(b"".join(encode_snapshot(self.base)))
+        data = b"".join(encode_snapshot(self.base))
+        tree, sessions, _ = decode_snapshot(data, self.base.zxid)
         txns = [decode_txn(record) for record in self.flushed]
         for txn in txns:
-            tree.apply(txn)
+            tree.apply(close_session_in(tree, txn))
             if isinstance(txn.body, CreateSessionTxn):
                 sessions[txn.header.session_id] = txn.body.timeout_ms
             elif isinstance(txn.body, CloseSessionTxn):

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pybroker_kafka.broker.zk.registration import SESSION_FILE
-from pybroker_kafka.broker.zookeeper.storage import SECRET_FILE
+from pybroker_kafka.broker.zookeeper.storage import SECRET_FILE, VERSION_DIRECTORY
 from pybroker_kafka.local.cluster_control import SOCKET_FILE
 from pybroker_kafka.local.cluster_state import LOCK_FILE, NODES_LOCK_FILE, STATE_FILE
 from pybroker_kafka.protocol.zookeeper.constants import Op
 from pybroker_kafka.storage.checkpoints import CLEAN_SHUTDOWN_FILE
-from pybroker_kafka.zookeeper.wal import LOG_PREFIX, read_log
+from pybroker_kafka.zookeeper.wal import LOG_PREFIX, read_log, zxid_of
 
 GARBAGE_MAX_BYTES = 200
 
@@ -131,15 +131,20 @@ def _zookeeper_secret(directory: Directory) -> None:
     directory.change_some(f"zookeeper/{SECRET_FILE}")
 
 
+def _newest_zookeeper_log(directory: Directory) -> Path:
+    logs = directory.files(f"zookeeper/{VERSION_DIRECTORY}/{LOG_PREFIX}*")
+    return max(logs, key=lambda path: zxid_of(path.name) or 0)
+
+
 def _zookeeper_log_with_an_unfinished_write(directory: Directory) -> None:
-    newest = directory.files(f"zookeeper/{LOG_PREFIX}*")[-1]
+    newest = _newest_zookeeper_log(directory)
     directory.change(newest, newest.read_bytes() + directory.garbage())
 
 
 def _zookeeper_log_damaged(directory: Directory) -> None:
     if not directory.is_clean:
         return  # the last record may be of the ISR, and nothing would show that it is lost
-    newest = directory.files(f"zookeeper/{LOG_PREFIX}*")[-1]
+    newest = _newest_zookeeper_log(directory)
     data = bytearray(newest.read_bytes())
     at = directory.rng.randrange(len(data))
     data[at : at + 4] = directory.rng.randbytes(4)
@@ -149,7 +154,7 @@ def _zookeeper_log_damaged(directory: Directory) -> None:
 def _zookeeper_log_without_its_last_bytes(directory: Directory) -> None:
     """After a clean end that record closes a session: brokers seem to be registered. Where
     ZooKeeper was killed before, it may be the only trace of a topic, and nothing shows its loss."""
-    newest = directory.files(f"zookeeper/{LOG_PREFIX}*")[-1]
+    newest = _newest_zookeeper_log(directory)
     data = newest.read_bytes()
     last = read_log(newest.name, data).transactions[-1:]
     if directory.is_clean and last and last[0].txn.header.type == Op.CLOSE_SESSION:

@@ -112,6 +112,8 @@ class EnsembleConfig(NamedTuple):
     """Shortest and longest; None: 2 and 20 ticks."""
     detours: Mapping[int, Server] = MappingProxyType({})
     """Members that are reached at other ports than their own: through the proxy of a test."""
+    log_dir: Path | None = None
+    """`dataLogDir`: where the logs are, if not in `data_dir`."""
     tls: Mapping[str, str] | None = None
     """The keys `ssl.quorum.*` with sslQuorum=true; None: no TLS between members."""
 
@@ -191,6 +193,7 @@ def parse_config(properties: Mapping[str, str], my_id_text: str | None) -> Ensem
         raise ConfigurationError("minSessionTimeout is larger than maxSessionTimeout")
     return EnsembleConfig(
         data_dir=Path(data_dir),
+        log_dir=Path(log_dir) if (log_dir := properties.get("dataLogDir")) else None,
         client_host=client_host,
         client_port=client_port,
         tick_ms=tick_ms,

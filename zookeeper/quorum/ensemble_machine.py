@@ -28,6 +28,7 @@ from ...protocol.primitives import Buffer
 from ...protocol.zookeeper import jute
 from ...protocol.zookeeper.constants import PING_XID, KeeperError, Op, ZkCode
 from ...protocol.zookeeper.jute import ConnectResponse, Id, PathRequest, PathResponse, Stat
+from ..fuzzy import fitted
 from ..passwords import PASSWORD_SIZE
 from ..prepare import Overlay, prepare
 from ..requests import READ_REQUESTS, WRITE_REQUESTS, Reads, multi_reply, read_multi, read_write
@@ -40,6 +41,7 @@ from ..transactions import (
     Txn,
 )
 from ..tree import DataTree
+from ..txn_bytes import close_session_in, encode_txn
 from ..zookeeper_server import (
     CONTAINER_CHECK_MS,
     Claim,
@@ -48,9 +50,8 @@ from ..zookeeper_server import (
     multi_results,
     result_of,
 )
-from .fuzzy import fitted
+from .history import Logged
 from .packets import ForwardedRequest, first_zxid
-from .peer_txns import close_session_in
 
 MAX_QUEUED_REQUESTS = 10_000  # of one client behind its forwarded write
 MAX_EARLY_FRAMES = 100  # of one client before the leader has its session
@@ -101,7 +102,7 @@ class EnsembleMachine(ZooKeeperMachine):
         self.is_serving = False
         self.is_leading = False
         # To take after each event: what a leader is to propose, a learner to send to its leader.
-        self.proposals: list[Txn] = []
+        self.proposals: list[Logged] = []
         self.forwards: list[ForwardedRequest] = []
         self.revalidations: list[tuple[int, int]] = []
         # Of a learner: what waits, by connection; connections by the session that they ask for;
@@ -375,8 +376,10 @@ class EnsembleMachine(ZooKeeperMachine):
 
     # Transactions of the leader, at a learner
 
-    def log_from_leader(self, txn: Txn, *, may_be_there: bool, now_ms: int) -> None:
-        txn = close_session_in(self.tree, txn)
+    def log_from_leader(
+        self, txn: Txn, *, may_be_there: bool, now_ms: int, record: bytes | None = None
+    ) -> None:
+        given = txn = close_session_in(self.tree, txn)
         if may_be_there:
             txn = fitted(self.tree, txn)
         session_id = txn.header.session_id
@@ -387,7 +390,7 @@ class EnsembleMachine(ZooKeeperMachine):
             self.sessions.remove(session_id)
         elif isinstance(body, CreateSessionTxn):
             self.sessions.add(session_id, body.timeout_ms, now_ms)
-        stats = self._apply(txn, now_ms)
+        stats = self._apply(txn, now_ms, record if txn is given else None)
         if isinstance(body, CreateSessionTxn):
             asking = self._answered(session_id)
             if asking is not None and asking.claim is not None:
@@ -500,12 +503,13 @@ class EnsembleMachine(ZooKeeperMachine):
 
     # What the leader's own clients and learners have in common
 
-    def _apply(self, txn: Txn, now_ms: int) -> list[Stat | None]:
+    def _apply(self, txn: Txn, now_ms: int, record: bytes | None = None) -> list[Stat | None]:
         if self.is_leading:
-            self.proposals.append(txn)
+            record = encode_txn(txn)
+            self.proposals.append(Logged(txn.header.zxid, record))
             if isinstance(txn.body, CloseSessionTxn):
                 self._owners.pop(txn.header.session_id, None)
-        return super()._apply(txn, now_ms)
+        return super()._apply(txn, now_ms, record)
 
     def _open_session(self, connection: Connection, claim: Claim, now_ms: int) -> None:
         super()._open_session(connection, claim, now_ms)

@@ -28,6 +28,7 @@ from typing import NamedTuple, Protocol
 from ...protocol.errors import ProtocolError
 from ...protocol.invariants import BrokenInvariant
 from ..snapshot import Capture
+from ..tree_bytes import encode_tree
 from .history import History
 from .packets import (
     PROTOCOL_VERSION,
@@ -46,7 +47,6 @@ from .packets import (
     read_touches,
     validity,
 )
-from .peer_snapshot import encode_peer_snapshot
 
 ALREADY_ACCEPTED = -1  # in ACKEPOCH: this member has accepted the epoch before
 
@@ -364,7 +364,7 @@ class Leader:
             if captured.zxid > self.committed_zxid:
                 learner.held_for_zxid = captured.zxid
             self._send(learner, QuorumPacket(PacketType.SNAP, captured.zxid))
-            self._send_bytes(learner, encode_peer_snapshot(captured))
+            self._send_bytes(learner, encode_tree(captured, signed=True))
         else:
             self._send(learner, QuorumPacket(plan.type, plan.zxid))
         for zxid, data in self._history.behind(after):

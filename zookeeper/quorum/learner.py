@@ -29,6 +29,8 @@ from typing import NamedTuple, Protocol
 from ...protocol.errors import ProtocolError
 from ...protocol.zookeeper import jute
 from ..transactions import Txn
+from ..tree_bytes import ReadTree, TreeReader
+from ..txn_bytes import decode_txn
 from .leader import ALREADY_ACCEPTED, Limits
 from .packets import (
     PROTOCOL_VERSION,
@@ -46,8 +48,6 @@ from .packets import (
     revalidation,
     touches_packet,
 )
-from .peer_snapshot import ReceivedSnapshot, SnapshotReader
-from .peer_txns import decode_peer_txn
 
 
 class Epochs(NamedTuple):
@@ -74,7 +74,7 @@ class LearnerHost(Protocol):
     def truncate(self, zxid: int) -> bool:
         """Drop the transactions behind `zxid`; False if that cannot be done."""
 
-    def install(self, snapshot: ReceivedSnapshot) -> None:
+    def install(self, snapshot: ReadTree) -> None:
         """Make a snapshot the whole state, on disk, too."""
 
     def log(self, txn: Txn, data: bytes, *, may_be_there: bool, now_ms: int) -> None: ...
@@ -103,11 +103,11 @@ class LearnerStream:
 
     def __init__(self) -> None:
         self._packets = PacketReader()
-        self._snapshot: SnapshotReader | None = None
+        self._snapshot: TreeReader | None = None
 
-    def feed(self, data: bytes) -> list[QuorumPacket | ReceivedSnapshot]:
+    def feed(self, data: bytes) -> list[QuorumPacket | ReadTree]:
         """Raises ProtocolError."""
-        found: list[QuorumPacket | ReceivedSnapshot] = []
+        found: list[QuorumPacket | ReadTree] = []
         if self._snapshot is None:
             self._packets.feed(data)
         while True:
@@ -123,7 +123,7 @@ class LearnerStream:
                 return found
             found.append(packet)
             if packet.type == PacketType.SNAP:
-                self._snapshot = SnapshotReader(packet.zxid)
+                self._snapshot = TreeReader(packet.zxid, signed=True)
                 data = self._packets.take_rest()
 
 
@@ -192,14 +192,14 @@ class Learner:
 
     # From the leader
 
-    def receive(self, packet: QuorumPacket | ReceivedSnapshot, now_ms: int) -> None:
+    def receive(self, packet: QuorumPacket | ReadTree, now_ms: int) -> None:
         """Raises ProtocolError: the connection is to be closed."""
         if self.ended is not None:
             return
         is_synced = self._stage >= LearnerStage.ACKNOWLEDGED
         limit_ms = self._limits.sync_ms if is_synced else self._limits.init_ms
         self._deadline_ms = now_ms + limit_ms
-        if isinstance(packet, ReceivedSnapshot):
+        if isinstance(packet, ReadTree):
             self._host.install(packet)
             self._begin_sync()
             self._fuzzy_until_joined = True
@@ -298,7 +298,7 @@ class Learner:
 
     def _log(self, packet: QuorumPacket, now_ms: int) -> None:
         data = packet.data or b""
-        txn = decode_peer_txn(data)
+        txn = decode_txn(data)
         if txn.header.zxid <= self._logged_zxid:
             if self._fuzzy_until_joined:
                 return  # the snapshot of a JVM's leader has it

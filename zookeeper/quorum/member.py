@@ -20,6 +20,8 @@ from ...protocol.zookeeper.constants import Op
 from ..snapshot import Capture, capture
 from ..transactions import Txn
 from ..tree import DataTree
+from ..tree_bytes import ReadTree
+from ..txn_bytes import encode_txn
 from ..zookeeper_server import Connection
 from .election import Election
 from .election_messages import Notification, PeerState, decode_notification
@@ -28,8 +30,6 @@ from .history import History, Logged
 from .leader import Leader, LeaderHost, LearnerView, Limits, Piece
 from .learner import Epochs, Learner, LearnerHost, LearnerStream, SnapshotWish
 from .packets import ForwardedRequest, PacketReader
-from .peer_snapshot import ReceivedSnapshot
-from .peer_txns import encode_peer_txn
 
 CONNECT_MS = 2_000  # to the leader's quorum port, as long as it does not listen yet
 MAX_EARLY_BYTES = 64 * 1024  # from a learner, before we know that we lead
@@ -121,7 +121,7 @@ class Member(LeaderHost, LearnerHost):
         self.machine = machine
         self.history = History(
             machine.tree.last_zxid,
-            [Logged(txn.header.zxid, encode_peer_txn(txn)) for txn in recent],
+            [Logged(txn.header.zxid, encode_txn(txn)) for txn in recent],
         )
         self.election = Election(
             spec.my_id, spec.voters, is_observer=spec.is_observer, config=spec.config
@@ -391,9 +391,7 @@ class Member(LeaderHost, LearnerHost):
         machine = self.machine
         if machine.proposals:
             proposals, machine.proposals = machine.proposals, []
-            for txn in proposals:
-                zxid = txn.header.zxid
-                data = encode_peer_txn(txn)
+            for zxid, data in proposals:
                 self.history.append(zxid, data)
                 if self.leader is not None and self.leader.is_broadcasting:
                     self.leader.propose(zxid, data, now_ms)
@@ -473,7 +471,7 @@ class Member(LeaderHost, LearnerHost):
         self._set_config()
         return True
 
-    def install(self, snapshot: ReceivedSnapshot) -> None:
+    def install(self, snapshot: ReadTree) -> None:
         self._store.install(capture(snapshot.tree, snapshot.sessions))
         self.machine.replace(snapshot.tree, snapshot.sessions, self._now_ms)
         self.snapshot_wish = None
@@ -483,7 +481,7 @@ class Member(LeaderHost, LearnerHost):
 
     def log(self, txn: Txn, data: bytes, *, may_be_there: bool, now_ms: int) -> None:
         self.history.append(txn.header.zxid, data)
-        self.machine.log_from_leader(txn, may_be_there=may_be_there, now_ms=now_ms)
+        self.machine.log_from_leader(txn, may_be_there=may_be_there, now_ms=now_ms, record=data)
 
     def joined(self, epoch: int, now_ms: int) -> None:
         self.election.established(epoch)

@@ -13,13 +13,14 @@ from pybroker_kafka.protocol.errors import ProtocolError
 from pybroker_kafka.protocol.zookeeper import jute
 from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, Op
 from pybroker_kafka.protocol.zookeeper.jute import ACL, Id, Stat
-from pybroker_kafka.zookeeper.quorum import packets, peer_txns
-from pybroker_kafka.zookeeper.transactions import decode_txn
+from pybroker_kafka.zookeeper import txn_bytes
+from pybroker_kafka.zookeeper.quorum import packets
+from pybroker_kafka.zookeeper.txn_bytes import decode_txn
 from tests.support.zookeeper_machine import World
 from tests.unit.zookeeper.test_wal import busy_world
 
 # Modules whose records are tried, beside those of clients and logs.
-IMPORTED = (packets, peer_txns)
+IMPORTED = (packets, txn_bytes)
 MUTATIONS = 100  # of each example; over all record types about 50 000
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -7,7 +7,7 @@ have written meanwhile, and gets all transactions of that time; both must be equ
 import random
 
 from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, Op
-from pybroker_kafka.zookeeper.quorum.fuzzy import fitted
+from pybroker_kafka.zookeeper.fuzzy import fitted
 from pybroker_kafka.zookeeper.transactions import (
     Body,
     CreateTxn,

@@ -26,9 +26,9 @@ from pybroker_kafka.zookeeper.transactions import (
     ErrorTxn,
     Txn,
     TxnHeader,
-    encode_txn,
 )
 from pybroker_kafka.zookeeper.tree import DataTree
+from pybroker_kafka.zookeeper.txn_bytes import encode_txn
 from pybroker_kafka.zookeeper.wal import (
     RecoveryError,
     encode_records,

@@ -14,14 +14,16 @@ from pybroker_kafka.local.zookeeper_nodes import (
     remembered_zookeepers,
 )
 from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, Op
-from pybroker_kafka.zookeeper.transactions import CreateTxn, Txn, TxnHeader, encode_txn
+from pybroker_kafka.zookeeper.transactions import CreateTxn, Txn, TxnHeader
+from pybroker_kafka.zookeeper.txn_bytes import encode_txn
 from pybroker_kafka.zookeeper.wal import encode_records, log_header, log_name, recover
 from tests.support.processes import free_port
 
 
 def fill(directory: Path, count: int, *, epoch: int = 0) -> None:
     """A log of `count` transactions, the last ones of an epoch."""
-    directory.mkdir(exist_ok=True)
+    directory = directory / "version-2"
+    directory.mkdir(parents=True, exist_ok=True)
     records = []
     for number in range(1, count + 1):
         header = TxnHeader(1, 1, number, 1, Op.CREATE)
@@ -33,6 +35,7 @@ def fill(directory: Path, count: int, *, epoch: int = 0) -> None:
 
 
 def last_zxid(directory: Path) -> int:
+    directory = directory / "version-2"
     names = sorted(path.name for path in directory.iterdir())
     return recover(names, lambda name: (directory / name).read_bytes()).tree.last_zxid
 
@@ -75,13 +78,13 @@ def test_the_newest_epoch_wins_and_goes_to_all(tmp_path: Path) -> None:
     fill(tmp_path / "zookeeper-1", 9, epoch=2)
     fill(tmp_path / "zookeeper-2", 7, epoch=3)
     fill(tmp_path / "zookeeper-3", 6, epoch=3)
-    (tmp_path / "zookeeper-3" / "acceptedEpoch").write_text("4")
+    (tmp_path / "zookeeper-3" / "version-2" / "acceptedEpoch").write_text("4")
     prepare_directories(tmp_path, 5)
     for number in range(1, 6):
         member = tmp_path / f"zookeeper-{number}"
         assert last_zxid(member) == 7
-        assert (member / "currentEpoch").read_text() == "3"
-        assert (member / "acceptedEpoch").read_text() == "4"
+        assert (member / "version-2" / "currentEpoch").read_text() == "3"
+        assert (member / "version-2" / "acceptedEpoch").read_text() == "4"
 
 
 def test_the_same_number_changes_nothing(tmp_path: Path) -> None:
@@ -93,7 +96,7 @@ def test_the_same_number_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_damaged_state_is_not_spread(tmp_path: Path) -> None:
     fill(tmp_path / "zookeeper", 5)
-    log = tmp_path / "zookeeper" / log_name(1)
+    log = tmp_path / "zookeeper" / "version-2" / log_name(1)
     log.write_bytes(b"x" + log.read_bytes()[1:])
     with pytest.raises(ClusterError, match="number of ZooKeepers cannot change"):
         prepare_directories(tmp_path, 3)

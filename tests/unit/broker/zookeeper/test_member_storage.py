@@ -13,8 +13,9 @@ from pybroker_kafka.broker.zookeeper.storage import DataDirectoryError
 from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, Op
 from pybroker_kafka.zookeeper.quorum.learner import Epochs
 from pybroker_kafka.zookeeper.snapshot import capture
-from pybroker_kafka.zookeeper.transactions import CreateTxn, Txn, TxnHeader, encode_txn
+from pybroker_kafka.zookeeper.transactions import CreateTxn, Txn, TxnHeader
 from pybroker_kafka.zookeeper.tree import DataTree
+from pybroker_kafka.zookeeper.txn_bytes import encode_txn
 from pybroker_kafka.zookeeper.zookeeper_server import ZooKeeperMachine
 
 EPOCH_1, EPOCH_2 = 1 << 32, 2 << 32
@@ -72,10 +73,11 @@ def test_epochs_are_kept(tmp_path: Path) -> None:
     storage = reopened(storage)
     assert storage.epochs == Epochs(3, 2)
     # Apache ZooKeeper takes the directory over: it reads a plain number from each.
-    assert (tmp_path / "acceptedEpoch").read_text() == "3"
-    assert (tmp_path / "currentEpoch").read_text() == "2"
+    files = tmp_path / "version-2"
+    assert (files / "acceptedEpoch").read_text() == "3"
+    assert (files / "currentEpoch").read_text() == "2"
     storage.close()
-    (tmp_path / "currentEpoch").write_text("")
+    (files / "currentEpoch").write_text("")
     with pytest.raises(DataDirectoryError, match="currentEpoch has no number"):
         opened(tmp_path)
 
@@ -180,6 +182,6 @@ def test_a_stop_while_a_state_is_replaced(
         shutil.copytree(directory, copy)
         after = opened(copy)
         found.append(nodes(after.recovered.tree))
-        assert not list(copy.glob("*.whole"))
+        assert not list((copy / "version-2").glob("whole.*"))
         after.close()
     assert found == [paths(zxid)] * 6

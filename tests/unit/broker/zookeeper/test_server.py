@@ -236,9 +236,9 @@ def test_snapshots_are_taken_and_old_files_go(
         for number in range(150):
             assert create(client, f"/n{number}", b"x" * 10) == 0
         client.close()
-    snapshots = list(tmp_path.glob("snapshot.*"))
+    snapshots = list(tmp_path.glob("version-2/snapshot.*"))
     assert 1 <= len(snapshots) <= 4
-    assert not (tmp_path / "log.0000000000000001").exists()
+    assert not (tmp_path / "version-2" / "log.1").exists()
     with embedded_zookeeper(tmp_path) as port:
         client = RawClient(port)
         reply = client.call(Op.GET_CHILDREN, PathWatchRequest("/", False))

@@ -17,6 +17,7 @@ from pybroker_kafka.zookeeper.quorum.packets import ForwardedRequest
 from pybroker_kafka.zookeeper.sessions import SessionTable
 from pybroker_kafka.zookeeper.transactions import CreateSessionTxn, ErrorTxn, Txn, TxnHeader
 from pybroker_kafka.zookeeper.tree import DataTree
+from pybroker_kafka.zookeeper.txn_bytes import decode_txn
 from pybroker_kafka.zookeeper.zookeeper_server import Connection
 
 NOW_MS = 1_700_000_000_000
@@ -74,7 +75,8 @@ def test_a_member_closes_a_session_that_it_has_just_lost() -> None:
     assert leader.revalidate(session, 1000, 3, NOW_MS)
     leader.forwarded(2, ForwardedRequest(session, 5, Op.CLOSE_SESSION, b"", []), NOW_MS)
     assert session not in leader.sessions.sessions
-    assert [txn.header.type for txn in leader.proposals] == [Op.CREATE_SESSION, Op.CLOSE_SESSION]
+    types = [decode_txn(proposal.data).header.type for proposal in leader.proposals]
+    assert types == [Op.CREATE_SESSION, Op.CLOSE_SESSION]
 
 
 def test_each_claim_of_a_session_is_answered() -> None:

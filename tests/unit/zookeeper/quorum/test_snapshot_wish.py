@@ -24,10 +24,10 @@ from pybroker_kafka.zookeeper.quorum.packets import (
     read_epoch_data,
     read_learner_info,
 )
-from pybroker_kafka.zookeeper.quorum.peer_snapshot import encode_peer_snapshot
 from pybroker_kafka.zookeeper.sessions import SessionTable
 from pybroker_kafka.zookeeper.snapshot import Capture, capture
 from pybroker_kafka.zookeeper.tree import DataTree
+from pybroker_kafka.zookeeper.tree_bytes import encode_tree
 
 LIMITS = Limits(tick_ms=100, init_limit=20, sync_limit=6)
 CUT = first_zxid(1) | 0x16
@@ -115,7 +115,7 @@ def test_a_snapshot_takes_the_place_of_files_that_cannot_be_cut() -> None:
     tree = DataTree()
     tree.last_zxid = CUT
     following.tell(QuorumPacket(PacketType.SNAP, CUT))
-    following.member.leader_bytes(b"".join(encode_peer_snapshot(capture(tree, {}))), 0)
+    following.member.leader_bytes(b"".join(encode_tree(capture(tree, {}), signed=True)), 0)
     assert following.files.installed == [CUT]
     assert following.member.last_zxid == CUT
     assert following.member.snapshot_wish is None

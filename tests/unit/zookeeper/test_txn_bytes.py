@@ -10,11 +10,6 @@ from pybroker_kafka.protocol.zookeeper.constants import (
     Op,
     ttl_owner,
 )
-from pybroker_kafka.zookeeper.quorum.peer_txns import (
-    close_session_in,
-    decode_peer_txn,
-    encode_peer_txn,
-)
 from pybroker_kafka.zookeeper.transactions import (
     Body,
     CheckTxn,
@@ -30,6 +25,11 @@ from pybroker_kafka.zookeeper.transactions import (
     TxnHeader,
 )
 from pybroker_kafka.zookeeper.tree import DataTree
+from pybroker_kafka.zookeeper.txn_bytes import (
+    close_session_in,
+    decode_txn,
+    encode_txn,
+)
 
 SESSION = 0x100000000000007
 ACL_BYTES = "000000010000001f00000005776f726c6400000006616e796f6e65"
@@ -71,11 +71,11 @@ BODIES: list[tuple[Op, Body]] = [
 @pytest.mark.parametrize(("op", "body"), BODIES)
 def test_ours_survive_the_journey(op: Op, body: Body) -> None:
     whole = txn(op, body)
-    assert decode_peer_txn(encode_peer_txn(whole)) == whole
+    assert decode_txn(encode_txn(whole)) == whole
 
 
 def test_the_bytes_of_a_create() -> None:
-    data = encode_peer_txn(txn(Op.CREATE, CreateTxn("/a", b"x", OPEN_ACL, SESSION, 1)))
+    data = encode_txn(txn(Op.CREATE, CreateTxn("/a", b"x", OPEN_ACL, SESSION, 1)))
     header = "01000000000000070000000400000001000000010000018bcfe5680000000001"
     body = "000000022f610000000178" + ACL_BYTES + "0100000001"
     assert data.hex() == header + body
@@ -84,7 +84,7 @@ def test_the_bytes_of_a_create() -> None:
 def test_a_digest_behind_a_transaction_is_skipped() -> None:
     whole = txn(Op.SET_DATA, SetDataTxn("/a", b"y", 3))
     digest = bytes.fromhex("000000020123456789abcdef")
-    assert decode_peer_txn(encode_peer_txn(whole) + digest) == whole
+    assert decode_txn(encode_txn(whole) + digest) == whole
 
 
 def test_a_failed_multi_changes_nothing() -> None:
@@ -94,7 +94,7 @@ def test_a_failed_multi_changes_nothing() -> None:
         (Op.ERROR, ErrorTxn(-101)),
         (Op.ERROR, ErrorTxn(-2)),
     ]
-    decoded = decode_peer_txn(encode_peer_txn(txn(Op.MULTI, MultiTxn(parts))))
+    decoded = decode_txn(encode_txn(txn(Op.MULTI, MultiTxn(parts))))
     codes = [(Op.ERROR, ErrorTxn(code)) for code in (0, -101, -2)]
     assert decoded.body == MultiTxn([*codes])
 
@@ -102,8 +102,8 @@ def test_a_failed_multi_changes_nothing() -> None:
 def test_a_close_of_a_session_deletes_what_the_session_has() -> None:
     tree = DataTree()
     tree.apply(txn(Op.CREATE, CreateTxn("/e", b"", OPEN_ACL, SESSION, 1), zxid=1))
-    data = encode_peer_txn(txn(Op.CLOSE_SESSION, CloseSessionTxn([]), zxid=2))
-    without_record = decode_peer_txn(data[:-4])
+    data = encode_txn(txn(Op.CLOSE_SESSION, CloseSessionTxn([]), zxid=2))
+    without_record = decode_txn(data[:-4])
     assert without_record.body == CloseSessionTxn([])
     assert close_session_in(tree, without_record).body == CloseSessionTxn(["/e"])
     other = txn(Op.DELETE, DeleteTxn("/e"))
@@ -111,14 +111,14 @@ def test_a_close_of_a_session_deletes_what_the_session_has() -> None:
 
 
 def test_malformed_transactions() -> None:
-    data = encode_peer_txn(txn(Op.SET_DATA, SetDataTxn("/a", b"y", 3)))
+    data = encode_txn(txn(Op.SET_DATA, SetDataTxn("/a", b"y", 3)))
     for end in range(len(data)):
         with pytest.raises(ProtocolError):
-            decode_peer_txn(data[:end])
-    unknown = encode_peer_txn(txn(Op.ERROR, ErrorTxn(1)))[:28] + (99).to_bytes(4, "big")
+            decode_txn(data[:end])
+    unknown = encode_txn(txn(Op.ERROR, ErrorTxn(1)))[:28] + (99).to_bytes(4, "big")
     with pytest.raises(ProtocolError):
-        decode_peer_txn(unknown)
+        decode_txn(unknown)
     ttl = CreateTxn("/t", b"", OPEN_ACL, ttl_owner(5), 2)
-    endless = encode_peer_txn(txn(Op.CREATE_TTL, ttl))[:-8] + (1 << 50).to_bytes(8, "big")
+    endless = encode_txn(txn(Op.CREATE_TTL, ttl))[:-8] + (1 << 50).to_bytes(8, "big")
     with pytest.raises(ProtocolError):
-        decode_peer_txn(endless)
+        decode_txn(endless)

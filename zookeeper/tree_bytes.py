@@ -1,8 +1,11 @@
-"""A snapshot as a leader sends it behind a SNAP packet: sessions, ACLs, nodes, a signature.
+"""The bytes of a whole state: sessions, ACLs, nodes, and the path "/" as their end.
+
+The file of a snapshot has them (`snapshot_file`), and a leader sends them behind a SNAP packet,
+there with a signature at the end.
 
 Mirrors `SerializeUtils.serializeSnapshot`, `DataTree.serialize` and
 `ReferenceCountedACLCache.serialize`. Nothing says how long it is, so the reader is a generator that
-asks for bytes: `SnapshotReader.feed` gives it those that have arrived.
+asks for bytes: `TreeReader.feed` gives it those that have arrived.
 
 The snapshot of a JVM's leader is fuzzy: see `fuzzy`. Ours is that of one moment.
 """
@@ -11,15 +14,17 @@ from collections.abc import Generator, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from ...protocol.errors import ProtocolError
-from ...protocol.zookeeper import jute
-from ...protocol.zookeeper.constants import OPEN_ACL
-from ...protocol.zookeeper.jute import ACL, BUFFER, STRING, type_of, vector
-from ..acl import Acl
-from ..snapshot import CHUNK_BYTES, Capture
-from ..tree import DataTree, Node, parent_of
+from ..protocol.errors import ProtocolError
+from ..protocol.primitives import Buffer
+from ..protocol.zookeeper import jute
+from ..protocol.zookeeper.constants import OPEN_ACL
+from ..protocol.zookeeper.jute import ACL, BUFFER, STRING, type_of, vector
+from .acl import Acl
+from .snapshot import Capture
+from .tree import DataTree, Node, parent_of
 
 SIGNATURE = "BenWasHere"
+CHUNK_BYTES = 256 * 1024
 OPEN_ACL_ID = -1  # `ZooDefs.Ids.OPEN_ACL_UNSAFE`, which no list of a snapshot names
 MAX_STRING_BYTES = 16 * 1024 * 1024
 MAX_COUNT = 1 << 31
@@ -31,13 +36,13 @@ _STAT = Struct(">qqqqiiiqq")
 _ACLS = vector(type_of(ACL))
 
 
-class ReceivedSnapshot(NamedTuple):
+class ReadTree(NamedTuple):
     tree: DataTree
     sessions: dict[int, int]
 
 
-def encode_peer_snapshot(captured: Capture) -> Iterator[bytes]:
-    """The bytes behind a SNAP packet, in pieces of about `CHUNK_BYTES`."""
+def encode_tree(captured: Capture, *, signed: bool = False) -> Iterator[bytes]:
+    """In pieces of about `CHUNK_BYTES`; `signed`: for a SNAP packet."""
     out = bytearray(_INT.pack(len(captured.sessions)))
     for session_id, timeout_ms in captured.sessions.items():
         out += _SESSION.pack(session_id, timeout_ms)
@@ -59,22 +64,23 @@ def encode_peer_snapshot(captured: Capture) -> Iterator[bytes]:
             yield bytes(out)
             out.clear()
     STRING.write(out, "/")  # the end of the nodes
-    STRING.write(out, SIGNATURE)
+    if signed:
+        STRING.write(out, SIGNATURE)
     yield bytes(out)
 
 
-class SnapshotReader:
+class TreeReader:
     """A snapshot out of a stream; `rest` has the bytes behind its end."""
 
     __slots__ = ("_buffer", "_generator", "_wanted", "received")
 
-    def __init__(self, zxid: int) -> None:
+    def __init__(self, zxid: int, *, signed: bool = False) -> None:
         self._buffer = bytearray()
-        self.received: ReceivedSnapshot | None = None
-        self._generator = _read(zxid)
+        self.received: ReadTree | None = None
+        self._generator = _read(zxid, signed=signed)
         self._wanted = next(self._generator)
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: Buffer) -> None:
         """Raises ProtocolError."""
         self._buffer += data
         position = 0
@@ -93,10 +99,10 @@ class SnapshotReader:
         return rest
 
 
-_Read = Generator[int, bytes, ReceivedSnapshot]
+_Read = Generator[int, bytes, ReadTree]
 
 
-def _read(zxid: int) -> _Read:
+def _read(zxid: int, *, signed: bool) -> _Read:
     sessions: dict[int, int] = {}
     for _ in range((yield from _count())):
         session_id, timeout_ms = _SESSION.unpack((yield _SESSION.size))
@@ -120,11 +126,10 @@ def _read(zxid: int) -> _Read:
         (acl_id,) = _LONG.unpack((yield 8))
         stat = _STAT.unpack((yield _STAT.size))
         _add_node(tree, path, data, acls.get(acl_id), stat)
-    signature = yield from _string()
-    if signature != SIGNATURE:
+    if signed and (signature := (yield from _string())) != SIGNATURE:
         raise ProtocolError(f"a snapshot ends in {signature!r}")
     tree.last_zxid = zxid
-    return ReceivedSnapshot(tree, sessions)
+    return ReadTree(tree, sessions)
 
 
 def _add_node(

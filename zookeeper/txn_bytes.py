@@ -1,20 +1,20 @@
-"""Transactions as the members of an ensemble exchange them.
+"""The bytes of transactions: in the log, and in the proposals of an ensemble's leader.
 
 Mirrors `org.apache.zookeeper.txn` and `SerializeUtils.deserializeTxn`: a header, the record of the
-transaction's type, and optionally a digest of the tree, which is skipped. Ours (`transactions`) and
-these hold the same facts; only a close of a session may come without the paths that it deletes: the
+transaction's type, and optionally a digest of the tree, which is skipped. `transactions` and these
+bytes hold the same facts; only a close of a session may come without the paths that it deletes: the
 tree has them (`close_session_in`).
 
 Leaves out: the creates of ZooKeeper before 3.4 (without the `cversion` of the parent), and digests
-in what we send: a member that gets none compares none.
+in what we write: who reads none compares none.
 """
 
 from typing import NamedTuple
 
-from ...protocol.errors import ProtocolError
-from ...protocol.primitives import Buffer
-from ...protocol.zookeeper import jute
-from ...protocol.zookeeper.constants import (
+from ..protocol.errors import ProtocolError
+from ..protocol.primitives import Buffer
+from ..protocol.zookeeper import jute
+from ..protocol.zookeeper.constants import (
     CONTAINER_OWNER,
     Op,
     OwnerKind,
@@ -22,7 +22,7 @@ from ...protocol.zookeeper.constants import (
     owner_ttl_ms,
     ttl_owner,
 )
-from ...protocol.zookeeper.jute import (
+from ..protocol.zookeeper.jute import (
     ACL,
     BOOLEAN,
     BUFFER,
@@ -33,7 +33,7 @@ from ...protocol.zookeeper.jute import (
     type_of,
     vector,
 )
-from ..transactions import (
+from .transactions import (
     Body,
     CheckTxn,
     CloseSessionTxn,
@@ -47,9 +47,10 @@ from ..transactions import (
     Txn,
     TxnHeader,
 )
-from ..tree import DataTree
+from .tree import DataTree
 
 _ACLS = vector(type_of(ACL))
+_DIGEST_SIZE, _DIGEST_VERSION = 12, 2
 
 
 @record(STRING, BUFFER, _ACLS, BOOLEAN, INT)
@@ -107,8 +108,8 @@ _SAME: dict[int, type] = {
 }
 
 
-def encode_peer_txn(txn: Txn) -> bytes:
-    """The data of a PROPOSAL or INFORM."""
+def encode_txn(txn: Txn) -> bytes:
+    """A record of the log; the data of a PROPOSAL or INFORM."""
     out = bytearray()
     header, body = txn
     if isinstance(body, CreateTxn):
@@ -125,7 +126,7 @@ def encode_peer_txn(txn: Txn) -> bytes:
     return bytes(out)
 
 
-def decode_peer_txn(data: Buffer) -> Txn:
+def decode_txn(data: Buffer) -> Txn:
     """Raises ProtocolError."""
     header, position = jute.decode_from(TxnHeader, data, 0)
     if header.type == Op.MULTI:
@@ -134,9 +135,15 @@ def decode_peer_txn(data: Buffer) -> Txn:
         for kind, content in multi.parts or ():
             parts.append(_decode_part(kind, content or b"", header.session_id))
         return Txn(header, _failed(parts))
-    if header.type == Op.CLOSE_SESSION and position == len(data):
+    if header.type == Op.CLOSE_SESSION and _names_no_paths(data, position):
         return Txn(header, CloseSessionTxn([]))
     return Txn(header, _body(header.type, data, position, header.session_id))
+
+
+def _names_no_paths(data: Buffer, position: int) -> bool:
+    """Whether a close of a session is only a header, with or without a digest of the tree."""
+    size = len(data) - position
+    return size == 0 or (size == _DIGEST_SIZE and INT.read(data, position)[0] == _DIGEST_VERSION)
 
 
 def close_session_in(tree: DataTree, txn: Txn) -> Txn:

@@ -13,8 +13,8 @@ with the same effect on a tree that has all, a part, or nothing of it:
 Mirrors: the handling of NODEEXISTS and NONODE in `DataTree.processTxn`.
 """
 
-from ...protocol.zookeeper.constants import OPEN_ACL, Op
-from ..transactions import (
+from ..protocol.zookeeper.constants import OPEN_ACL, Op
+from .transactions import (
     Body,
     CheckTxn,
     CreateTxn,
@@ -24,7 +24,7 @@ from ..transactions import (
     SetDataTxn,
     Txn,
 )
-from ..tree import DataTree, parent_of
+from .tree import DataTree, parent_of
 
 Part = tuple[Op, Body]
 

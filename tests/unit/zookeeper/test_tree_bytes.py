@@ -6,14 +6,14 @@ from pybroker_kafka.protocol.errors import ProtocolError
 from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, READ_ONLY_ACL, Op
 from pybroker_kafka.zookeeper.quorum.learner import LearnerStream
 from pybroker_kafka.zookeeper.quorum.packets import PacketType, QuorumPacket, encode_packet
-from pybroker_kafka.zookeeper.quorum.peer_snapshot import (
-    ReceivedSnapshot,
-    SnapshotReader,
-    encode_peer_snapshot,
-)
 from pybroker_kafka.zookeeper.snapshot import capture
 from pybroker_kafka.zookeeper.transactions import Body, CreateTxn, SetDataTxn, Txn, TxnHeader
 from pybroker_kafka.zookeeper.tree import DataTree
+from pybroker_kafka.zookeeper.tree_bytes import (
+    ReadTree,
+    TreeReader,
+    encode_tree,
+)
 
 SESSIONS = {0x100000000000007: 6000, -3: 4000}
 
@@ -38,8 +38,8 @@ def facts(tree: DataTree) -> dict[str, object]:
 @pytest.mark.parametrize("size", [1, 3, 50, 100_000])
 def test_round_trip_in_pieces(size: int) -> None:
     tree = some_tree()
-    data = b"".join(encode_peer_snapshot(capture(tree, SESSIONS))) + b"behind"
-    reader = SnapshotReader(tree.last_zxid)
+    data = b"".join(encode_tree(capture(tree, SESSIONS), signed=True)) + b"behind"
+    reader = TreeReader(tree.last_zxid, signed=True)
     for start in range(0, len(data), size):
         reader.feed(data[start : start + size])
     assert reader.received is not None
@@ -57,24 +57,24 @@ def test_a_stream_with_a_snapshot_between_packets(size: int) -> None:
     snap = QuorumPacket(PacketType.SNAP, tree.last_zxid)
     new_leader = QuorumPacket(PacketType.NEWLEADER, 1 << 32)
     data = encode_packet(snap)
-    data += b"".join(encode_peer_snapshot(capture(tree, SESSIONS))) + encode_packet(new_leader)
+    data += b"".join(encode_tree(capture(tree, SESSIONS), signed=True)) + encode_packet(new_leader)
     stream, found = LearnerStream(), []
     for start in range(0, len(data), size):
         found += stream.feed(data[start : start + size])
     assert [found[0], found[2]] == [snap, new_leader]
-    assert isinstance(found[1], ReceivedSnapshot)
+    assert isinstance(found[1], ReadTree)
     assert facts(found[1].tree) == facts(tree)
 
 
 def test_malformed_snapshots() -> None:
     tree = some_tree()
-    data = b"".join(encode_peer_snapshot(capture(tree, {})))
+    data = b"".join(encode_tree(capture(tree, {}), signed=True))
     with pytest.raises(ProtocolError, match="ends in"):
-        SnapshotReader(1).feed(data[:-1] + b"!")
+        TreeReader(1, signed=True).feed(data[:-1] + b"!")
     with pytest.raises(ProtocolError, match="counts"):
-        SnapshotReader(1).feed(b"\x80\0\0\0")
+        TreeReader(1, signed=True).feed(b"\x80\0\0\0")
     with pytest.raises(ProtocolError, match="parent"):
-        SnapshotReader(1).feed(data.replace(b"/a/b", b"/q/b"))
+        TreeReader(1, signed=True).feed(data.replace(b"/a/b", b"/q/b"))
     no_acls = b"\0\0\0\0" * 2 + data[data.index(b"\0\0\0\0" + b"\0\0\0\0" + b"\xff" * 8) :]
     with pytest.raises(ProtocolError, match="lacks"):
-        SnapshotReader(1).feed(no_acls)
+        TreeReader(1, signed=True).feed(no_acls)
