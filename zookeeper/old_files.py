@@ -13,6 +13,7 @@ A torn record at the end of the newest log is no transaction; other damage is an
 import re
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
@@ -91,12 +92,9 @@ def read_old_files(
     snapshots = whole or [name for name in by_zxid if name.startswith("snapshot.")]
     tree, sessions = DataTree(), dict[int, int]()
     for name in reversed(snapshots):
-        try:
+        with suppress(ProtocolError):  # the logs may have it all
             tree, sessions = _snapshot(read(name))
             break
-        except ProtocolError as error:
-            if name == snapshots[0]:
-                raise ProtocolError(f"{name}: {error}") from error
     logs = [] if whole else [name for name in by_zxid if name.startswith("log.")]
     for name, following in zip(logs, [*logs[1:], None], strict=True):
         if following is not None and _zxid_of(following) <= tree.last_zxid + 1:

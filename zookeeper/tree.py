@@ -115,7 +115,7 @@ class DataTree:
         # Bytes of all paths and data.
         self.data_size = len("/")
         self._acls: dict[Acl, Acl] = {OPEN_ACL: OPEN_ACL}
-        for path in ("/zookeeper", "/zookeeper/quota", "/zookeeper/config"):
+        for path in ("/zookeeper", "/zookeeper/config", "/zookeeper/quota"):
             self._link(path, Node(b"", OPEN_ACL, 0, 0, 0))
         config = self.nodes["/zookeeper/config"]
         config.acl, config.aversion = READ_ONLY_ACL, -1

@@ -18,6 +18,7 @@ Started = tuple[int, trio.lowlevel.TrioToken, trio.CancelScope]
 def embedded_zookeeper(
     data_dir: Path | None = None,
     *,
+    log_dir: Path | None = None,
     port: int = 0,
     tick_ms: int = 200,
     container_check_ms: int = 500,
@@ -28,6 +29,7 @@ def embedded_zookeeper(
     started: SimpleQueue[Started | None] = SimpleQueue()
     serve = partial(
         serve_zookeeper,
+        log_dir=log_dir,
         port=port,
         tick_time_ms=tick_ms,
         container_check_ms=container_check_ms,

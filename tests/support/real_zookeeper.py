@@ -17,6 +17,7 @@ from tests.support.short_lived_java import JVM_OPTIONS
 
 START_TIMEOUT_S = 120.0
 FORMATTER_CLASS = "org.apache.zookeeper.server.SnapshotFormatter"
+LOG_TOOL_CLASS = "org.apache.zookeeper.server.persistence.TxnLogToolkit"
 SERVER_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 WORDS = "ruok,srvr,stat,mntr,conf,isro"
 
@@ -147,12 +148,21 @@ def dumped_tree(data: Path, place: Path) -> dict[str, str]:
     server = RealZooKeeper(place)
     server.start()
     server.kill()
-    last = max((place / "data/version-2").glob("snapshot.*"), key=zxid_of)
+    return dumped_snapshot(max((place / "data/version-2").glob("snapshot.*"), key=zxid_of))
+
+
+def run_tool(name: str, *arguments: object) -> str:
+    """The output of one of Apache ZooKeeper's tools, which must succeed."""
     done = subprocess.run(
-        ["java", *JVM_OPTIONS, "-cp", f"{jars()}/*", FORMATTER_CLASS, "-d", str(last)],
+        ["java", *JVM_OPTIONS, "-cp", f"{jars()}/*", name, *map(str, arguments)],
         capture_output=True, encoding="utf-8", timeout=START_TIMEOUT_S, check=True,
     )  # fmt: skip
-    nodes, _, _ = done.stdout.partition("Session Details")
+    return done.stdout
+
+
+def dumped_snapshot(file: Path) -> dict[str, str]:
+    """What SnapshotFormatter prints of each node; ZooKeeper's own are left out."""
+    nodes, _, _ = run_tool(FORMATTER_CLASS, "-d", file).partition("Session Details")
     _, *found = nodes.split("\n----\n")
     return {
         path: facts

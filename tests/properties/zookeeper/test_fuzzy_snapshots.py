@@ -8,6 +8,8 @@ import random
 
 from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, Op
 from pybroker_kafka.zookeeper.fuzzy import fitted
+from pybroker_kafka.zookeeper.snapshot import capture
+from pybroker_kafka.zookeeper.snapshot_file import encode_snapshot
 from pybroker_kafka.zookeeper.transactions import (
     Body,
     CreateTxn,
@@ -18,6 +20,14 @@ from pybroker_kafka.zookeeper.transactions import (
     TxnHeader,
 )
 from pybroker_kafka.zookeeper.tree import DataTree, Node, parent_of
+from pybroker_kafka.zookeeper.txn_bytes import encode_txn
+from pybroker_kafka.zookeeper.wal import (
+    encode_records,
+    log_header,
+    log_name,
+    recover,
+    snapshot_name,
+)
 
 SEEDS = 300
 
@@ -90,7 +100,17 @@ def test_transactions_again_over_a_fuzzy_snapshot_give_the_same_tree() -> None:
             leader.step()
         begin = leader.tree.last_zxid
         leader.write("/")
+        # A file is named by the zxid at its beginning, and has that at its end.
+        leader.snapshot.last_zxid = leader.tree.last_zxid
+        file = b"".join(encode_snapshot(capture(leader.snapshot, {})))
         leader.meanwhile += [leader.step() for _ in range(5)]
+        records = [encode_txn(txn) for txn in leader.meanwhile]
+        files = {
+            snapshot_name(begin): file,
+            log_name(begin + 1): log_header() + encode_records(records),
+        }
+        recovered = recover(list(files), files.__getitem__)
+        assert facts(recovered.tree) == facts(leader.tree), seed
         received = leader.snapshot
         received.last_zxid = begin
         for txn in leader.meanwhile:
