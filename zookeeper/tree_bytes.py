@@ -10,7 +10,7 @@ asks for bytes: `TreeReader.feed` gives it those that have arrived.
 The snapshot of a JVM's leader is fuzzy: see `fuzzy`. Ours is that of one moment.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ _INT = Struct(">i")
 _LONG = Struct(">q")
 _SESSION = Struct(">qi")
 _STAT = Struct(">qqqqiiiqq")
+_NODE_END = Struct(">qqqqqiiiqqi")  # the ACL, the stat, and the length of the next path
 _ACLS = vector(type_of(ACL))
 
 
@@ -83,14 +84,15 @@ class TreeReader:
     def feed(self, data: Buffer) -> None:
         """Raises ProtocolError."""
         self._buffer += data
-        position = 0
-        while self.received is None and len(self._buffer) - position >= self._wanted:
-            piece = bytes(self._buffer[position : position + self._wanted])
-            position += self._wanted
-            try:
-                self._wanted = self._generator.send(piece)
-            except StopIteration as end:
-                self.received = end.value
+        position, size = 0, len(self._buffer)
+        with memoryview(self._buffer) as buffer:
+            while self.received is None and (end := position + self._wanted) <= size:
+                piece = bytes(buffer[position:end])
+                position = end
+                try:
+                    self._wanted = self._generator.send(piece)
+                except StopIteration as result:
+                    self.received = result.value
         del self._buffer[:position]
 
     def take_rest(self) -> bytes:
@@ -118,14 +120,20 @@ def _read(zxid: int, *, signed: bool) -> _Read:
             entries.append(jute.decode(ACL, perms + scheme + name))
         acls[number] = tuple(entries)
     tree = DataTree()
-    while True:
-        path = yield from _string()
-        if path == "/":
-            break
-        data, _ = BUFFER.read((yield from _raw()), 0)
-        (acl_id,) = _LONG.unpack((yield 8))
-        stat = _STAT.unpack((yield _STAT.size))
-        _add_node(tree, path, data, acls.get(acl_id), stat)
+    (length,) = _INT.unpack((yield 4))
+    while length != 1:  # "/": the root is "", and no other path has one character
+        head = yield _checked(length) + 4
+        try:
+            path = head[:-4].decode()
+        except UnicodeDecodeError as error:
+            raise ProtocolError("a path of a snapshot is not UTF-8") from error
+        (size,) = _INT.unpack_from(head, len(head) - 4)
+        end = _checked(size)
+        body = yield end + _NODE_END.size
+        acl_id, *stat, length = _NODE_END.unpack_from(body, end)
+        _add_node(tree, path, None if size < 0 else body[:end], acls.get(acl_id), stat)
+    if (yield 1) != b"/":
+        raise ProtocolError("the nodes of a snapshot end in another path")
     if signed and (signature := (yield from _string())) != SIGNATURE:
         raise ProtocolError(f"a snapshot ends in {signature!r}")
     tree.last_zxid = zxid
@@ -133,7 +141,7 @@ def _read(zxid: int, *, signed: bool) -> _Read:
 
 
 def _add_node(
-    tree: DataTree, path: str, data: bytes | None, acl: Acl | None, stat: tuple[int, ...]
+    tree: DataTree, path: str, data: bytes | None, acl: Acl | None, stat: Sequence[int]
 ) -> None:
     czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid = stat
     if acl is None:
@@ -156,12 +164,14 @@ def _count() -> Generator[int, bytes, int]:
 def _raw() -> Generator[int, bytes, bytes]:
     """A string or buffer with its length in front."""
     head = yield 4
-    (length,) = _INT.unpack(head)
+    length = _checked(_INT.unpack(head)[0])
+    return head + (yield length) if length else head
+
+
+def _checked(length: int) -> int:
     if not -1 <= length <= MAX_STRING_BYTES:
         raise ProtocolError(f"a snapshot has a string of {length} bytes")
-    if length <= 0:
-        return head
-    return head + (yield int(length))
+    return max(0, length)
 
 
 def _string() -> Generator[int, bytes, str]:

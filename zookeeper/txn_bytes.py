@@ -16,6 +16,7 @@ from ..protocol.primitives import Buffer
 from ..protocol.zookeeper import jute
 from ..protocol.zookeeper.constants import (
     CONTAINER_OWNER,
+    OPEN_ACL,
     Op,
     OwnerKind,
     owner_kind,
@@ -51,6 +52,8 @@ from .tree import DataTree
 
 _ACLS = vector(type_of(ACL))
 _DIGEST_SIZE, _DIGEST_VERSION = 12, 2
+_OPEN_ACL_BYTES = bytearray()
+_ACLS.write(_OPEN_ACL_BYTES, OPEN_ACL)  # nearly all nodes have it
 
 
 @record(STRING, BUFFER, _ACLS, BOOLEAN, INT)
@@ -113,17 +116,38 @@ def encode_txn(txn: Txn) -> bytes:
     out = bytearray()
     header, body = txn
     if isinstance(body, CreateTxn):
-        header = header._replace(type=_create_type(header.type, body))
+        kind = _create_type(header.type, body)
+        jute.append(out, header if kind == header.type else header._replace(type=kind))
+        _append_create(out, kind, body)
+        return bytes(out)
     jute.append(out, header)
     if isinstance(body, MultiTxn):
-        parts = []
-        for op, part in body.parts:
-            kind = _create_type(op, part) if isinstance(part, CreateTxn) else int(op)
-            parts.append(_Part(kind, jute.encode(_record(kind, part))))
-        jute.append(out, _Multi(parts))
+        jute.append(out, _Multi([_encoded_part(op, part) for op, part in body.parts]))
     else:
-        jute.append(out, _record(header.type, body))
+        jute.append(out, body)
     return bytes(out)
+
+
+def _encoded_part(op: Op, part: Body) -> _Part:
+    if isinstance(part, CreateTxn):
+        kind, out = _create_type(op, part), bytearray()
+        _append_create(out, kind, part)
+        return _Part(kind, bytes(out))
+    return _Part(op, jute.encode(_Check(part.path, -1) if isinstance(part, CheckTxn) else part))
+
+
+def _append_create(out: bytearray, kind: int, body: CreateTxn) -> None:
+    STRING.write(out, body.path)
+    BUFFER.write(out, body.data)
+    if body.acl == OPEN_ACL:
+        out += _OPEN_ACL_BYTES
+    else:
+        _ACLS.write(out, body.acl)
+    if kind in (Op.CREATE, Op.CREATE2):
+        BOOLEAN.write(out, owner_kind(body.owner) is OwnerKind.SESSION)
+    INT.write(out, body.parent_cversion)
+    if kind == Op.CREATE_TTL:
+        LONG.write(out, owner_ttl_ms(body.owner))
 
 
 def decode_txn(data: Buffer) -> Txn:
@@ -200,24 +224,10 @@ def _create_txn(
 
 
 def _create_type(kind: int, body: CreateTxn) -> int:
-    """The operation by the owner of its node: ours may be replayed from a log of another type."""
+    """The operation that gives a node this owner."""
     owner = owner_kind(body.owner)
     if owner is OwnerKind.CONTAINER:
         return Op.CREATE_CONTAINER
     if owner is OwnerKind.TTL:
         return Op.CREATE_TTL
     return kind
-
-
-def _record(kind: int, body: Body) -> object:
-    if isinstance(body, CheckTxn):
-        return _Check(body.path, -1)
-    if not isinstance(body, CreateTxn):
-        return body
-    if kind == Op.CREATE_CONTAINER:
-        return _CreateContainer(body.path, body.data, body.acl, body.parent_cversion)
-    if kind == Op.CREATE_TTL:
-        ttl_ms = owner_ttl_ms(body.owner)
-        return _CreateTtl(body.path, body.data, body.acl, body.parent_cversion, ttl_ms)
-    is_ephemeral = owner_kind(body.owner) is OwnerKind.SESSION
-    return _Create(body.path, body.data, body.acl, is_ephemeral, body.parent_cversion)

@@ -328,11 +328,13 @@ class FileStorage(ZooKeeperStorage):
                 names, lambda name: read_content(self._path(name)), cut=cut, keep=self._keep
             )
         except RecoveryError as error:
+            is_one = self._logs == self._snapshots
+            directories = f"--data-dir {self.directory}" if is_one else "zoo.cfg"
             raise DataDirectoryError(
                 f"cannot recover the ZooKeeper data in {self.directory}: {error}. Nothing was"
                 " changed. Restore the file from a copy; or drop everything from there on:"
-                f" `pybroker zookeeper --data-dir {self.directory} --cut-damaged-log`, then start"
-                " again; or start with an empty directory (this loses the cluster's metadata)"
+                f" `pybroker zookeeper {directories} --cut-damaged-log`, then start again; or start"
+                " with an empty directory (this loses the cluster's metadata)"
             ) from error
         for note in recovered.notes:
             logger.warning("recovering %s: %s", self.directory, note)

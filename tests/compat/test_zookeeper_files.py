@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +26,8 @@ from tests.compat.test_zookeeper_ensembles import (
 )
 from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.ensembles import Ensemble, ensemble, tree_at
+from tests.support.page_blocks import blocks
+from tests.support.processes import PYBROKER, ROOT, ServerProcess
 from tests.support.raw_zookeeper import RawClient
 from tests.support.real_zookeeper import (
     LOG_TOOL_CLASS,
@@ -33,14 +36,16 @@ from tests.support.real_zookeeper import (
     run_tool,
 )
 
+PAGE = ROOT / "docs" / "operate" / "zookeeper.md"
+THIS = "tests/compat/test_zookeeper_files.py::test_one_server_moves_to_apache_zookeeper_and_back"
 OPERATIONS = 120
 TICK_MS = 2000
 TIMEOUT_MS = 20 * TICK_MS  # the longest: nothing expires while servers change
 ACLS = [OPEN_ACL_UNSAFE, [make_digest_acl("u", "p", read=True), *OPEN_ACL_UNSAFE]]
 
 
-def write_at_random(port: int, seed: int) -> None:
-    """Writes of all kinds, of which many fail; a session stays, with an ephemeral node."""
+def write_at_random(port: int, seed: int) -> tuple[int, bytes]:
+    """Writes of all kinds, of which many fail. The session that stays has an ephemeral node."""
     chance = random.Random(seed)
     names = [f"/n{number}" for number in range(5)]
     names += [f"{name}/{child}" for name in names for child in "abc"]
@@ -76,7 +81,8 @@ def write_at_random(port: int, seed: int) -> None:
         (Op.CREATE_TTL, CreateTTLRequest(f"/ttl-{seed}", b"", list(OPEN_ACL), 5, 3_600_000)),
     ):
         assert stays.call(op, request).error == 0
-    stays.sock.close()  # its session stays
+    stays.sock.close()
+    return stays.session_id, stays.response.password
 
 
 def assert_tools_read(data: Path, logs: Path) -> None:
@@ -113,14 +119,25 @@ def test_one_server_moves_to_apache_zookeeper_and_back(tmp_path: Path) -> None:
         log = files.with_name("version-2-of-logs")
         log.mkdir()
         shutil.copy(logs / "version-2" / "log.1", log / "log.1")
-        write_at_random(real.port, 2)
+        session = write_at_random(real.port, 2)
         between = tree_at(f"127.0.0.1:{real.port}")
     finally:
         real.kill()
     assert_tools_read(files, log)
-    with embedded_zookeeper(real.data, log_dir=logs, tick_ms=TICK_MS) as port:
-        assert tree_at(f"127.0.0.1:{port}") == between
+    (block,) = (one for one in blocks(PAGE) if one.noted("run by ") == THIS)
+    program, *words = shlex.split(block.text)
+    assert program == "pybroker"
+    server = ServerProcess([*PYBROKER, *words[:-1], str(tmp_path / words[-1])], tmp_path / "ours")
+    server.start()
+    try:
+        assert tree_at(f"127.0.0.1:{real.port}") == between
         assert {"/stays-1", "/stays-2"} <= between.keys()
+        session_id, password = session
+        again = RawClient(real.port, session_id=session_id, password=password)
+        assert again.session_id == session_id
+        again.sock.close()
+    finally:
+        server.kill()
 
 
 def exchange(running: Ensemble, kinds: Sequence[str]) -> None:

@@ -237,6 +237,25 @@ def test_who_gives_up_the_rest_can_start_again(tmp_path: Path, log_number: int) 
     again.close()
 
 
+def test_who_gives_up_the_rest_of_a_log_in_another_directory(tmp_path: Path) -> None:
+    data, logs = tmp_path / "data", tmp_path / "logs"
+    open_storage(data, logs, fsync=False).close()
+    name = log_name(1)
+    damaged = bytearray(world().files[name])
+    damaged[world().ends[name][1] + 20] ^= 1
+    (logs / "version-2" / name).write_bytes(damaged)
+    with pytest.raises(DataDirectoryError, match=r"pybroker zookeeper zoo\.cfg --cut-damaged-log"):
+        open_storage(data, logs, fsync=False)
+    config = tmp_path / "zoo.cfg"
+    config.write_text(f"dataDir={data}\ndataLogDir={logs}\nclientPort=2181\n")
+    result = CliRunner().invoke(main, ["zookeeper", str(config), "--cut-damaged-log"])
+    assert result.exit_code == 0, result.output
+    assert "the state ends at transaction 0x1" in result.output
+    again = open_storage(data, logs, fsync=False)
+    again.close()
+    assert state_of(again.recovered.tree) == world().states[1]
+
+
 def test_a_snapshot_that_cannot_be_read_and_is_all_there_is_refused() -> None:
     name = snapshot_name(ROLLS[1])
     with pytest.raises(RecoveryError, match=f"{name} is of a later state"):
