@@ -96,7 +96,7 @@ def read_old_files(
             tree, sessions = _snapshot(read(name))
             break
     logs = [] if whole else [name for name in by_zxid if name.startswith("log.")]
-    for name, following in zip(logs, [*logs[1:], None], strict=True):
+    for name, following in zip(logs, [*logs[1:], None], strict=bool(logs)):
         if following is not None and _zxid_of(following) <= tree.last_zxid + 1:
             continue
         for position, txn in _transactions(name, read(name), is_newest=following is None):

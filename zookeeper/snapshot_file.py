@@ -13,8 +13,9 @@ Ours have no digest (zxid 0): who reads none compares none. ZooKeeper writes a s
 applies transactions, and names it by the zxid at the beginning: what follows may be in it as well
 (`fuzzy`), up to the last zxid, or to an unknown one where there is none.
 
-Mirrors: FileSnap, SnapStream, DataTree.serializeZxidDigest and serializeLastProcessedZxid. Reads
-compressed snapshots (`.gz`), and not those of Snappy.
+ZooKeeper may compress the whole file: `.gz` or `.snappy` behind the name. Ours are not compressed.
+
+Mirrors: FileSnap, SnapStream, DataTree.serializeZxidDigest and serializeLastProcessedZxid.
 """
 
 import zlib
@@ -30,7 +31,8 @@ from .snapshot import Capture
 from .tree import DataTree
 from .tree_bytes import TreeReader, encode_tree
 
-COMPRESSED_SUFFIX = ".gz"
+GZIP_SUFFIX, SNAPPY_SUFFIX = ".gz", ".snappy"
+MAX_SNAPSHOT_BYTES = 1 << 36
 MAX_ZXID = 2**63 - 1
 
 _HEADER = Struct(">4siq")
@@ -66,10 +68,11 @@ def encode_snapshot(captured: Capture) -> Iterator[bytes]:
     yield end
 
 
-def decode_snapshot(data: Buffer, zxid: int, *, compressed: bool = False) -> Snapshot:
-    """`zxid`: that of its name. Raises ProtocolError if it is damaged or no snapshot."""
-    if compressed:
-        data = _decompressed(data)
+def decode_snapshot(data: Buffer, zxid: int, suffix: str = "") -> Snapshot:
+    """`zxid` and `suffix`: those of its name. Raises ProtocolError if it is damaged or no
+    snapshot."""
+    if suffix:
+        data = _decompressed(data, suffix)
     if len(data) < _HEADER.size + _SEAL.size:
         raise ProtocolError("it is cut short")
     magic, version, _ = _HEADER.unpack_from(data)
@@ -116,8 +119,12 @@ def _fuzzy_until(rest: memoryview) -> int:
     return MAX_ZXID
 
 
-def _decompressed(data: Buffer) -> bytes:
+def _decompressed(data: Buffer, suffix: str) -> bytes:
     try:
-        return zlib.decompress(data, _GZIP)
-    except zlib.error as error:
+        if suffix == GZIP_SUFFIX:
+            return zlib.decompress(data, _GZIP)
+        from ..protocol.records.compression import Compression, decompress  # it is large
+
+        return decompress(Compression.SNAPPY, data, max_bytes=MAX_SNAPSHOT_BYTES)
+    except (zlib.error, ProtocolError) as error:
         raise ProtocolError(f"it cannot be decompressed: {error}") from error

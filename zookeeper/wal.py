@@ -29,7 +29,7 @@ from typing import NamedTuple
 from ..protocol.errors import ProtocolError
 from ..protocol.invariants import BrokenInvariant
 from .fuzzy import fitted
-from .snapshot_file import COMPRESSED_SUFFIX, MAX_ZXID, Snapshot, decode_snapshot
+from .snapshot_file import MAX_ZXID, Snapshot, decode_snapshot
 from .transactions import CloseSessionTxn, CreateSessionTxn, Txn
 from .tree import DataTree
 from .txn_bytes import close_session_in, decode_txn
@@ -38,7 +38,7 @@ LOG_PREFIX = "log."
 SNAPSHOT_PREFIX = "snapshot."
 SNAPSHOTS_KEPT = 3
 
-_NAME = re.compile(r"(?:log|snapshot)\.([0-9a-f]{1,16})|snapshot\.([0-9a-f]{1,16})\.gz")
+_NAME = re.compile(r"log\.([0-9a-f]{1,16})|snapshot\.([0-9a-f]{1,16})(\.gz|\.snappy)?")
 _HEADER = Struct(">4siq")
 _MAGIC, _VERSION, _DATABASE_ID = b"ZKLG", 2, 0
 _RECORD = Struct(">Qi")
@@ -432,8 +432,9 @@ def _newest_snapshot(
 ) -> Snapshot | None:
     for name in _snapshots_in(names):
         try:
-            compressed = name.endswith(COMPRESSED_SUFFIX)
-            return decode_snapshot(read(name), _order(name), compressed=compressed)
+            named = _NAME.fullmatch(name)
+            suffix = named[3] if named is not None else None
+            return decode_snapshot(read(name), _order(name), suffix or "")
         except (ProtocolError, OSError) as error:
             notes.append(f"{name} was passed over: {error}")
     return None

@@ -15,7 +15,7 @@ from ...zookeeper.quorum.learner import Epochs
 from ...zookeeper.snapshot import Capture
 from ...zookeeper.tree import DataTree
 from ...zookeeper.wal import truncation
-from .storage import EPOCH_FILES, REPLACEMENT_PREFIX, DataDirectoryError, FileStorage, read_content
+from .storage import EPOCH_FILES, REPLACEMENT_PREFIX, DataDirectoryError, FileStorage
 
 ACCEPTED_FILE, CURRENT_FILE = EPOCH_FILES
 
@@ -44,7 +44,7 @@ class MemberStorage(FileStorage):
         self._epochs = self._epochs._replace(current=epoch)
 
     def truncate(self, zxid: int) -> tuple[DataTree, dict[int, int]] | None:
-        plan = truncation(self._names(), lambda name: read_content(self._path(name)), zxid)
+        plan = truncation(self._names(), self._read, zxid)
         if plan is None:
             return None
         with self._files:

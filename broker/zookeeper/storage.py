@@ -146,6 +146,10 @@ class FileStorage(ZooKeeperStorage):
     def _path(self, name: str) -> Path:
         return (self._logs if name.startswith(LOG_PREFIX) else self._snapshots) / name
 
+    def _read(self, name: str) -> bytes:
+        path = self._path(name)
+        return read_content(path) if name.startswith(LOG_PREFIX) else path.read_bytes()
+
     def _names(self) -> list[str]:
         return sorted({*os.listdir(self._snapshots), *os.listdir(self._logs)})
 
@@ -324,9 +328,7 @@ class FileStorage(ZooKeeperStorage):
     def _recover(self, cut: bool) -> Recovered:
         names = self._names()
         try:
-            recovered = recover(
-                names, lambda name: read_content(self._path(name)), cut=cut, keep=self._keep
-            )
+            recovered = recover(names, self._read, cut=cut, keep=self._keep)
         except RecoveryError as error:
             is_one = self._logs == self._snapshots
             directories = f"--data-dir {self.directory}" if is_one else "zoo.cfg"
@@ -372,7 +374,7 @@ class FileStorage(ZooKeeperStorage):
 
 
 def read_content(path: Path) -> bytes:
-    """The file without the zeros at its end, of which a log of ZooKeeper's has 64 MB."""
+    """A log without the zeros at its end, of which ZooKeeper's have 64 MB."""
     pieces: list[bytes] = []
     zeros = bytes(READ_BYTES)
     skipped = 0

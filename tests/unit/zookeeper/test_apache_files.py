@@ -18,6 +18,7 @@ from pybroker_kafka.broker.zookeeper.storage import (
     read_content,
 )
 from pybroker_kafka.protocol.errors import ProtocolError
+from pybroker_kafka.protocol.records.compression import Compression, compress
 from pybroker_kafka.protocol.zookeeper.constants import OPEN_ACL, Op, OwnerKind, owner_kind
 from pybroker_kafka.zookeeper.acl import digest_id
 from pybroker_kafka.zookeeper.quorum.learner import Epochs
@@ -202,7 +203,7 @@ def resealed(data: bytes) -> bytes:
     return data + struct.pack(">Qi1s", zlib.adler32(data), 1, b"/")
 
 
-def test_snapshots_of_earlier_and_of_other_servers() -> None:
+def test_snapshots_of_earlier_and_of_other_servers(tmp_path: Path) -> None:
     """Before 3.6 there was no digest, before 3.9 no last zxid; both can be turned off."""
     whole = ALONE["snapshot.14"]
     nodes = whole[: -DIGEST_PART_SIZE - LAST_ZXID_PART_SIZE]
@@ -216,14 +217,22 @@ def test_snapshots_of_earlier_and_of_other_servers() -> None:
     for data, fuzzy_until in without:
         read = decode_snapshot(data, LAST)
         assert (state_of(read.tree), read.fuzzy_until) == (expected, fuzzy_until)
-    packed = gzip.compress(whole)
-    assert state_of(decode_snapshot(packed, LAST, compressed=True).tree) == expected
-    assert recovered_from({"snapshot.14.gz": packed}).tree.last_zxid == LAST
+    for suffix, packed in (
+        (".gz", gzip.compress(whole)),
+        (".snappy", compress(Compression.SNAPPY, whole)),
+    ):
+        assert state_of(decode_snapshot(packed, LAST, suffix).tree) == expected
+        files = tmp_path / suffix[1:] / "version-2"
+        files.mkdir(parents=True)
+        (files / f"snapshot.14{suffix}").write_bytes(packed)
+        storage = FileStorage(files.parent, fsync=False)
+        storage.close()
+        assert storage.recovered.tree.last_zxid == LAST
+        with pytest.raises(ProtocolError, match="decompressed"):
+            decode_snapshot(packed[:-9], LAST, suffix)
     for data in (whole[:-1], nodes[:-SEAL_SIZE], resealed(nodes[: -SEAL_SIZE - 5]), b""):
         with pytest.raises(ProtocolError):
             decode_snapshot(data, LAST)
-    with pytest.raises(ProtocolError, match="decompressed"):
-        decode_snapshot(packed[:-9], LAST, compressed=True)
 
 
 def test_logs_in_a_directory_of_their_own(tmp_path: Path) -> None:
@@ -241,7 +250,7 @@ def test_logs_in_a_directory_of_their_own(tmp_path: Path) -> None:
 
 
 def earlier(directory: Path) -> None:
-    directory.mkdir()
+    directory.mkdir(exist_ok=True)
     for name, data in unpacked(EARLIER).items():
         (directory / name).write_bytes(data)
     (directory / "session.secret").write_bytes(bytes(16))
@@ -271,6 +280,17 @@ def test_the_files_of_an_earlier_version_are_written_anew(
     assert_is_new(tmp_path / "data")
     (line,) = caplog.messages
     assert "have the format of an earlier version" in line
+
+
+def test_an_earlier_snapshot_that_took_the_place_of_everything(tmp_path: Path) -> None:
+    earlier(tmp_path)
+    snapshot = tmp_path / f"snapshot.{8:016x}"
+    snapshot.rename(snapshot.with_name(snapshot.name + ".whole"))
+    storage = MemberStorage(tmp_path, fsync=False)
+    storage.close()
+    assert storage.recovered.tree.last_zxid == 8
+    assert storage.recovered.sessions == dict.fromkeys(storage.recovered.sessions, 1000)
+    assert len(storage.recovered.sessions) == 2
 
 
 def test_a_stop_while_they_are_written_anew(
