@@ -6,7 +6,7 @@ not; `describe` then asks by dry runs, which need the permission to alter the cl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -75,40 +75,34 @@ def describe(target: Target) -> None:
         )
 
 
-Described = tuple[Levels, int, Mapping[str, tuple[int, int]]]
-
-
-async def _described(admin: Admin) -> Described:
+async def _described(admin: Admin) -> tuple[Levels, int, Mapping[str, tuple[int, int]]]:
     """The finalized levels, their epoch, and the levels that every broker supports."""
-    for _ in range(MAX_LOOKS):
-        if (found := await _as_brokers_know(admin)) is not None:
-            return found
-        await trio.sleep(LOOK_SECONDS)
-    raise UserError("the brokers do not know yet what was finalized last; ask again")
-
-
-async def _as_brokers_know(admin: Admin) -> Described | None:
-    """None if the controller has finalized levels that no broker knows yet."""
-    for _ in range(MAX_LOOKS):
+    for looks_left in reversed(range(MAX_LOOKS)):
         found = await admin.cluster.api_versions()
         if not found.values:
             raise next(iter(found.errors.values()))
-        if len({one.features_epoch for one in found.values.values()}) == 1:
-            break
+        versions = list(found.values.values())
+        newest = max(versions, key=lambda one: one.features_epoch)
+        levels = {name: high for name, (_, high) in newest.finalized_features.items()}
+        all_know = len({one.features_epoch for one in versions}) == 1
+        if levels and (all_know or not looks_left):
+            return levels, newest.features_epoch, _shared([v.supported_features for v in versions])
+        if not levels and (supported := await _acceptable(admin)) is not None:
+            return levels, newest.features_epoch, supported
         await trio.sleep(LOOK_SECONDS)  # some brokers do not know the last change yet
-    newest = max(found.values.values(), key=lambda one: one.features_epoch)
-    levels = {name: high for name, (_, high) in newest.finalized_features.items()}
-    if levels:
-        ranges = [one.supported_features for one in found.values.values()]
-        shared = set(ranges[0]).intersection(*ranges)
-        return (
-            levels,
-            newest.features_epoch,
-            {
-                name: (max(r[name][0] for r in ranges), min(r[name][1] for r in ranges))
-                for name in shared
-            },
-        )
+    raise UserError("the brokers do not know yet what was finalized last; ask again")
+
+
+def _shared(ranges: Sequence[Mapping[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
+    """The levels of all brokers."""
+    return {
+        name: (max(r[name][0] for r in ranges), min(r[name][1] for r in ranges))
+        for name in set(ranges[0]).intersection(*ranges)
+    }
+
+
+async def _acceptable(admin: Admin) -> Mapping[str, tuple[int, int]] | None:
+    """What the controller would finalize; None if it has finalized a level already."""
     dry = await admin.cluster.update_features(
         {name: high for name, (_, high) in SUPPORTED.items()}, validate_only=True
     )
@@ -117,7 +111,7 @@ async def _as_brokers_know(admin: Admin) -> Described | None:
             raise error
         if SAME_LEVEL in str(error):
             return None
-    return levels, newest.features_epoch, {name: SUPPORTED[name] for name in dry.values}
+    return {name: SUPPORTED[name] for name in dry.values}
 
 
 LEVELS = click.argument("levels", nargs=-1, metavar="[FEATURE=LEVEL...]")

@@ -300,8 +300,10 @@ class FileStorage(ZooKeeperStorage):
 
     def _upgrade(self, directory: Path) -> None:
         """Write what earlier versions of ours wrote anew, then remove theirs."""
-        old = old_files(os.listdir(directory))
-        if not old:
+        names = os.listdir(directory)
+        epochs = [name for name in EPOCH_FILES if name in names]
+        old = old_files(names)
+        if not (old or epochs):
             return
         if not any(is_snapshot(name) for name in self._names()):
             try:
@@ -312,9 +314,8 @@ class FileStorage(ZooKeeperStorage):
                     " was changed. Restore the file from a copy, or drop everything from there on"
                     " with the earlier version: `pybroker zookeeper --cut-damaged-log`"
                 ) from error
-            for name in EPOCH_FILES:
-                if (directory / name).exists():
-                    self._write_file(self._snapshots / name, (directory / name).read_bytes())
+            for name in epochs:
+                self._write_file(self._snapshots / name, (directory / name).read_bytes())
             self._put_snapshot(capture(tree, sessions))
             logger.warning(
                 "the files in %s have the format of an earlier version: written anew in that of"
@@ -322,8 +323,8 @@ class FileStorage(ZooKeeperStorage):
                 directory,
                 tree.last_zxid,
             )
-        for name in (*EPOCH_FILES, *old):
-            (directory / name).unlink(missing_ok=True)
+        for name in (*epochs, *old):
+            (directory / name).unlink()
 
     def _recover(self, cut: bool) -> Recovered:
         names = self._names()
@@ -354,11 +355,20 @@ class FileStorage(ZooKeeperStorage):
             secret = b""
         if len(secret) == SECRET_BYTES:
             return secret
-        if secret or any(is_snapshot(name) for name in os.listdir(self.directory)):
-            logger.warning("%s is damaged: earlier sessions cannot be resumed", path)
+        if secret or self._has_snapshots():
+            logger.warning(
+                "%s is missing or damaged: sessions that this server made alone cannot be resumed",
+                path,
+            )
         secret = os.urandom(SECRET_BYTES)
         self._write_file(path, secret)
         return secret
+
+    def _has_snapshots(self) -> bool:
+        """Of this version or of an earlier one."""
+        assert self.directory is not None
+        places = [place for place in (self.directory, self._snapshots) if place.is_dir()]
+        return any(is_snapshot(name) for place in places for name in os.listdir(place))
 
     def _write_file(self, path: Path, content: bytes) -> None:
         """In place of an older one, or not at all."""

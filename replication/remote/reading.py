@@ -13,6 +13,7 @@ Mirrors: RemoteLogManager.read, lookupTimestamp, findOffsetByTimestamp.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
@@ -73,16 +74,20 @@ def segment_behind(
     """
     epochs = with_records(log.leader_epochs.entries)
     first = log.leader_epochs.epoch_for_offset(offset)
-    behind = [
-        metadata
-        for epoch, _ in epochs
-        if first is not None and epoch >= first
-        for metadata in known.segments(partition, epoch)
-        if metadata.start_offset > offset
-        and metadata.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-        and is_of_this_log(metadata, log.log_end_offset, epochs)
-    ]
-    return min(behind, key=lambda one: one.start_offset, default=None)
+    for epoch, _ in epochs:
+        if first is None or epoch < first:
+            continue
+        segments = known.segments(partition, epoch)
+        behind = bisect_right(segments, offset, key=_start_offset)
+        for metadata in segments[behind:]:
+            is_finished = metadata.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+            if is_finished and is_of_this_log(metadata, log.log_end_offset, epochs):
+                return metadata
+    return None
+
+
+def _start_offset(metadata: RemoteLogSegmentMetadata) -> int:
+    return metadata.start_offset
 
 
 def end_of_valid(log: Log, metadata: RemoteLogSegmentMetadata, offset: int) -> int | None:

@@ -16,11 +16,10 @@ import pytest
 
 from pybroker_kafka.testing import KafkaCluster
 from tests.compat.test_zookeeper_ensembles import MIXED, assert_equal_trees, skip_without_java
-from tests.support.ensembles import Ensemble, ensemble
+from tests.support.ensembles import OTHER_KIND, Ensemble, ensemble
 from tests.support.patience import until
 
 CALL_SECONDS = 120.0
-OTHER = {"ours": "real", "real": "ours"}
 
 
 class Ledger:
@@ -108,7 +107,7 @@ def test_members_die_and_are_replaced_below_a_cluster(
                 for number, kind in enumerate(kinds, 1):
                     port = running.members[number].port
                     without(running, kafka, number)
-                    running.place(number, OTHER[kind], port=port)
+                    running.place(number, OTHER_KIND[kind], port=port)
                     running.launch(number)
                     running.await_leader()
             assert registrations(running) == before

@@ -14,17 +14,16 @@ import pytest
 
 from tests.mixed.cluster import KAFKA_A, OURS, Load, MixedCluster, under_load
 from tests.support.apache_kafka import kafka_jars
-from tests.support.ensembles import Ensemble, ensemble
+from tests.support.ensembles import OTHER_KIND, Ensemble, ensemble
 from tests.support.patience import until
 from tests.support.real_zookeeper import dumped_tree
 
 KINDS = ("real", "ours", "real")
-OTHER = {"ours": "real", "real": "ours"}
 
 
 def replace_each(running: Ensemble, load: Load, kinds: tuple[str, ...]) -> tuple[str, ...]:
     """Put a member of the other kind in the place of each; returns the kinds after it."""
-    replaced = tuple(OTHER[kind] for kind in kinds)
+    replaced = tuple(OTHER_KIND[kind] for kind in kinds)
     for number, kind in enumerate(replaced, 1):
         running.kill(number)
         running.await_leader(*[one for one in running.members if one != number])

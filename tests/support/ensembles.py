@@ -81,6 +81,7 @@ def our_members(directory: Path, hosts: Mapping[int, str], *, tick_ms: int) -> l
 
 
 Member = OurMember | RealZooKeeper
+OTHER_KIND = {"ours": "real", "real": "ours"}
 
 
 class Ensemble:

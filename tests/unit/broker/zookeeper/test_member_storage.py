@@ -82,6 +82,26 @@ def test_epochs_are_kept(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
+def test_epochs_of_an_earlier_version_that_stand_alone_are_kept(tmp_path: Path) -> None:
+    """Of a member that was killed before its first transaction; it must not vote in them again."""
+    (tmp_path / "session.secret").write_bytes(bytes(16))
+    for name, epoch in (("acceptedEpoch", 3), ("currentEpoch", 2)):
+        (tmp_path / name).write_text(str(epoch))
+    for _ in range(2):
+        storage = opened(tmp_path)
+        assert storage.epochs == Epochs(3, 2)
+        storage.close()
+    assert not (tmp_path / "acceptedEpoch").exists()
+
+
+def test_a_lost_secret_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    opened(tmp_path).close()
+    assert caplog.text == ""
+    (tmp_path / "session.secret").unlink()
+    opened(tmp_path).close()
+    assert "session.secret is missing or damaged" in caplog.text
+
+
 def test_the_log_of_one_alone_gives_the_first_epochs(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     append(storage, storage.recovered.tree, EPOCH_2 | 1)
