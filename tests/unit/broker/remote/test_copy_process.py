@@ -30,11 +30,12 @@ def store(tmp_path: Path) -> Iterator[RemoteStorageManager]:
     assert not workers()
 
 
-def workers() -> list[psutil.Process]:
+def workers(argument: str = MODULE) -> list[psutil.Process]:
+    """The children of this process with that argument."""
     found = []
     for child in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):  # or a zombie
-            if MODULE in child.cmdline():
+            if argument in child.cmdline():
                 found.append(child)
     return found
 
@@ -97,7 +98,7 @@ def test_a_process_that_writes_no_answer_ends(
     with pytest.raises(RemoteStorageError, match=r"the process that copies|no process copies"):
         Copied(tmp_path / "one").copy_to(store)
     assert "wrote what is no answer" in caplog.text
-    until(lambda: not any(code in child.cmdline() for child in psutil.Process().children()))
+    until(lambda: not workers(code))
 
 
 def test_nothing_is_copied_behind_the_end(tmp_path: Path, store: RemoteStorageManager) -> None:
