@@ -7,8 +7,8 @@ One broker and the store of `benchmarks.tier`. Its rows:
   log. The p99 of that, idle and while librdkafka reads `--gigabytes` of another topic's history.
 - `produce`: the p99 of single records produced at that rate, idle and while the broker copies
   `--megabytes` of segments to the store.
-- `copies`: broker CPU seconds a GB of such a copy on its own, less those of the idle broker; and
-  those of the process that makes the copies for it.
+- `copies`: broker CPU seconds a GB of such a copy on its own, less those of the broker that has the
+  same tiered topics and copies nothing; and those of the process that makes the copies for it.
 
 Each p99 is the median over windows of `--seconds`; the windows that a read or a copy only begins or
 ends in count as well.
@@ -49,7 +49,7 @@ from tests.wire.test_offsets import LATEST_TIERED, list_offsets
 TOPIC = 2
 RATE = 2000.0
 IDLE_WINDOWS = 3
-IDLE_SECONDS = 3.0
+IDLE_SECONDS = 5.0
 LOOK_SECONDS = 0.2
 
 
@@ -161,16 +161,15 @@ def copy(cluster: PyBroker, topic: str, asked: argparse.Namespace) -> float:
 
 def show_copies(cluster: PyBroker, asked: argparse.Namespace) -> None:
     first, second = segments_to_copy(cluster, asked), segments_to_copy(cluster, asked)
-    cpu = BrokerCpu(cluster)
-    time.sleep(IDLE_SECONDS)
-    idle_share = cpu.spent() / IDLE_SECONDS
     before = cpu_seconds(copiers(cluster))
     cpu, began = BrokerCpu(cluster), time.perf_counter()
     megabytes = copy(cluster, first, asked)
     seconds = time.perf_counter() - began
-    gigabytes = megabytes / 1e3
-    cost = max(0.0, cpu.spent() - idle_share * seconds) / gigabytes
+    spent, gigabytes = cpu.spent(), megabytes / 1e3
     beside_it = (cpu_seconds(copiers(cluster)) - before) / gigabytes
+    cpu = BrokerCpu(cluster)
+    time.sleep(IDLE_SECONDS)
+    cost = max(0.0, spent - cpu.spent() / IDLE_SECONDS * seconds) / gigabytes
     print(
         f"copies     {cost:.2f} broker CPU s/GB at {megabytes / seconds:.0f} MB/s; "
         f"{beside_it:.2f} of its process that copies"

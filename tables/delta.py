@@ -74,6 +74,8 @@ class DeltaTopicTable:
                     schema,
                     mode="error",
                     partition_by=self._partition_by,
+                    configuration={TOPIC_ID: self._topic_id},
+                    raise_if_key_not_exists=False,
                     commit_properties=self._properties({}),
                     storage_options=self._options,
                 )
@@ -105,18 +107,9 @@ class DeltaTopicTable:
     def schema(self) -> pa.Schema:
         return pa.schema(self.table.schema().to_arrow())
 
-    def _application(self, partition: int) -> str:
-        return f"pybroker/{self._topic_id}/{partition}"
-
     def offsets(self) -> Offsets:
-        """Those of the loaded version. Partitions count up from 0 without a gap, as in Kafka."""
-        found: Offsets = {}
-        for partition in range(MAX_PARTITIONS):
-            offset = self.table.transaction_version(self._application(partition))
-            if offset is None:
-                break
-            found[partition] = offset
-        return found
+        """Those of the loaded version."""
+        return offsets_of(self.table, self._topic_id)
 
     def facts(self) -> TableFacts:
         files = pa.table(self.table.get_add_actions(flatten=True))
@@ -258,7 +251,7 @@ class DeltaTopicTable:
     ) -> CommitProperties:
         """All partitions have an application transaction, those without a record of offset 0."""
         versions = {
-            self._application(partition): offsets.get(partition, 0)
+            _application(self._topic_id, partition): offsets.get(partition, 0)
             for partition in range(max(offsets, default=-1) + 1)
         }
         versions |= counts
@@ -267,6 +260,31 @@ class DeltaTopicTable:
             max_commit_retries=0,
             app_transactions=[Transaction(name, number) for name, number in versions.items()],
         )
+
+
+def offsets_of(table: DeltaTable, topic_id: str) -> Offsets:
+    """By partition, the first offset that the table lacks. Partitions count up from 0 without a
+    gap, as in Kafka."""
+    found: Offsets = {}
+    for partition in range(MAX_PARTITIONS):
+        offset = table.transaction_version(_application(topic_id, partition))
+        if offset is None:
+            break
+        found[partition] = offset
+    return found
+
+
+def is_of_several_topics(table: DeltaTable, topic_id: str) -> bool:
+    """Whether the table may also have records of an older topic of the same name."""
+    first = table.metadata().configuration.get(TOPIC_ID)
+    if first is not None:
+        return first != topic_id
+    # Older versions of this program did not note who has made it.
+    return any(commit.get(TOPIC_ID, topic_id) != topic_id for commit in table.history())
+
+
+def _application(topic_id: str, partition: int) -> str:
+    return f"pybroker/{topic_id}/{partition}"
 
 
 def _topic_of(table: DeltaTable) -> str | None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row
 
-    from .history import HistoryFiles
+    from .history_files import HistoryFiles
     from .ranges import Ranges
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ def _read(
     If there is nothing to read at all, Spark passes None (4.0) or a partition of its own (4.3).
     """
     if isinstance(partition, HistoryPartition):
-        from .history import read
+        from .history_files import read
 
         yield from read(partition.wanted, names)
     if not isinstance(partition, RangePartition):

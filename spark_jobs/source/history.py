@@ -13,15 +13,15 @@ Invariants: each committed record between the query's start and end is read once
 that has it. The snapshot is read as it was when the batch was planned, whatever is committed since.
 A topic's table has to have the records themselves: raw columns, each record a row.
 
-Leaves out: tables of Delta. Spark 4.0 tells a source in Python neither columns nor predicates, so
-columns are those of `schema(...)`, and predicates are offsets and times of the options.
+What is Iceberg's and Delta's own is in `iceberg_history` and `delta_history`. Leaves out: Spark 4.0
+tells a source in Python neither columns nor predicates, so columns are those of `schema(...)`, and
+predicates are offsets and times of the options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import trio
 
@@ -30,23 +30,14 @@ from ...client.admin.configs import Configs
 from ...client.admin.tables import TABLE_CONFIG, Tables, TableView
 from ...protocol.uuids import uuid_to_text
 from ...storage.table_configs import CATALOG
-from .arrow import MAX_ROWS
 from .catalogue import Catalogue
+from .history_files import COLUMNS, HistoryFiles, HistoryTable
 from .limits import EARLIEST, Everywhere, Offsets, OptionError
 from .options import SourceOptions
 from .planning import OffsetRange
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyiceberg.expressions import BooleanExpression
-    from pyiceberg.table import FileScanTask, Table
-    from pyiceberg.table.metadata import TableMetadata
-
-TASK_BYTES: Final = 64 * 1024 * 1024  # of files that one task reads, as long as there are several
-COLUMNS: Final = frozenset(("key", "value", "headers", "timestamp", "partition", "offset"))
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 APPEND_TIME: Final = "LogAppendTime"
-Bounds = Mapping[int, tuple[int, int]]
 
 
 class Cut(NamedTuple):
@@ -55,18 +46,6 @@ class Cut(NamedTuple):
 
     history: dict[int, tuple[int, int]]
     rest: dict[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryFiles:
-    """What a task reads: some files of a table, and of their rows those within `bounds`."""
-
-    topic: str
-    metadata: str = field(repr=False)  # of the table: its columns
-    properties: Mapping[str, str] = field(repr=False)  # of the catalogue: access to the files
-    tasks: tuple[FileScanTask, ...]
-    bounds: Bounds | None  # None: all rows
-    timestamp_type: int
 
 
 def cut_at(
@@ -102,7 +81,7 @@ class _Topic(NamedTuple):
 class _Stored(NamedTuple):
     """A topic's table as it is now; `has`: the first offsets that it lacks."""
 
-    table: Table
+    table: HistoryTable
     one: _Topic
     has: dict[int, int]
 
@@ -126,7 +105,7 @@ def begin(options: SourceOptions, start: Offsets) -> Offsets:
     the stream wants all. Raises OptionError, ClientError."""
     found = dict(start)
     for topic, stored in _stored(options, {topic for topic, _ in start}).items():
-        firsts = _first_offsets(stored.table) if _is_whole(options) else {}
+        firsts = stored.table.first_offsets() if _is_whole(options) else {}
         for partition, first in firsts.items():
             if first < stored.has.get(partition, 0):
                 key = topic, partition
@@ -180,8 +159,8 @@ def _stored(
     for topic, one in trio.run(_look, options, sorted(topics), may_lack).items():
         _check(one.view)
         if one.view.report is not None:
-            table = _load(options, one.view)
-            found[topic] = _Stored(table, one, _offsets(table, one))
+            table = _load(options, one)
+            found[topic] = _Stored(table, one, table.offsets())
     return found
 
 
@@ -208,8 +187,6 @@ async def _look(options: SourceOptions, topics: Sequence[str], may_lack: bool) -
 
 def _check(view: TableView) -> None:
     configs = view.configs
-    if configs[TABLE_CONFIG] != "iceberg":
-        raise OptionError(f"history=table: the table of {view.topic} is of Delta, not of Iceberg")
     if configs[f"{TABLE_CONFIG}.schema"] != "raw" or configs[f"{TABLE_CONFIG}.mode"] != "append":
         raise OptionError(
             f"history=table: the table of {view.topic} does not have the records themselves: that "
@@ -218,39 +195,35 @@ def _check(view: TableView) -> None:
         )
 
 
-def _load(options: SourceOptions, view: TableView) -> Table:
+def _load(options: SourceOptions, one: _Topic) -> HistoryTable:
     from ...tables.errors import INSTALL
     from ...tables.place import Place
 
-    try:
-        from ...tables.iceberg import open_catalog
-    except ImportError as error:
-        raise OptionError(f"history=table: {error}: {INSTALL}") from None
-    report = view.report
+    report = one.view.report
     assert report is not None
     namespace = report.name.split(".")[0]
     configs = dict(options.history_settings)
     if options.history_catalog is not None:
         configs[CATALOG] = options.history_catalog
     place = Place.reached(options.history_warehouse or report.warehouse, namespace, configs)
-    table = open_catalog(place).load_table((namespace, place.table_name(view.topic)))
-    if not COLUMNS.issubset(table.schema().column_names):
+    topic = one.view.topic
+    table: HistoryTable
+    try:
+        if one.view.configs[TABLE_CONFIG] == "delta":
+            from .delta_history import DeltaHistory
+
+            table = DeltaHistory(place, topic, one.topic_id)
+        else:
+            from .iceberg_history import IcebergHistory
+
+            table = IcebergHistory(place, topic, one.topic_id)
+    except ImportError as error:
+        raise OptionError(f"history=table: {error}: {INSTALL}") from None
+    if not COLUMNS.issubset(table.columns):
         raise OptionError(
-            f"history=table: the table of {view.topic} has other columns than the records; write "
-            f"it anew with: pybroker tables rebuild {view.topic}"
+            f"history=table: the table of {topic} has other columns than the records; {table.anew}"
         )
     return table
-
-
-def _offsets(table: Table, one: _Topic) -> dict[int, int]:
-    from ...tables.iceberg import is_of_several_topics, offsets_of
-
-    if is_of_several_topics(table):
-        raise OptionError(
-            f"history=table: the table of {one.view.topic} also has the records of an older topic "
-            f"of this name; write it anew with: pybroker tables rebuild {one.view.topic}"
-        )
-    return offsets_of(table, one.topic_id)
 
 
 def _files(stored: _Stored, topic: str, cut: Cut) -> list[HistoryFiles]:
@@ -259,116 +232,8 @@ def _files(stored: _Stored, topic: str, cut: Cut) -> list[HistoryFiles]:
     table, one, has = stored
     is_all = cut.history == {partition: (0, behind) for partition, behind in has.items() if behind}
     bounds = None if is_all else cut.history
-    tasks = list(table.scan(row_filter=_filter(bounds)).plan_files())
-    columns = _columns_alone(table.metadata)
-    properties = dict(table.io.properties)  # with those that a REST catalogue gives for the table
-    return [
-        HistoryFiles(topic, columns, properties, group, bounds, one.timestamp_type)
-        for group in _groups(tasks)
-    ]
-
-
-def _columns_alone(metadata: TableMetadata) -> str:
-    """The metadata without snapshots, as JSON. A task has no use for the file: a writer keeps the
-    newest hundred of them, which may be those of two minutes."""
-    nothing: dict[str, Any] = {"current_snapshot_id": None, "refs": {}, "statistics": []}
-    nothing |= {"snapshots": [], "snapshot_log": [], "metadata_log": []}
-    return metadata.model_copy(update=nothing).model_dump_json()
-
-
-def _first_offsets(table: Table) -> dict[int, int]:
-    """An offset for each partition, before which the table has no record, by the files' bounds."""
-    from pyiceberg.conversions import from_bytes
-    from pyiceberg.types import IntegerType, LongType
-
-    partition, offset = (table.schema().find_field(name) for name in ("partition", "offset"))
-    found: dict[int, int] = {}
-    for task in table.scan().plan_files():
-        lows, highs = task.file.lower_bounds or {}, task.file.upper_bounds or {}
-        if not (
-            {partition.field_id, offset.field_id} <= lows.keys() and partition.field_id in highs
-        ):
-            return {}
-        first = int(from_bytes(LongType(), lows[offset.field_id]))
-        low, high = (
-            int(from_bytes(IntegerType(), bounds[partition.field_id])) for bounds in (lows, highs)
-        )
-        for one in range(low, high + 1):
-            found[one] = min(first, found.get(one, first))
-    return found
-
-
-def _groups(tasks: Sequence[FileScanTask]) -> Iterator[tuple[FileScanTask, ...]]:
-    group: list[FileScanTask] = []
-    size = 0
-    for task in tasks:
-        if group and size + task.file.file_size_in_bytes > TASK_BYTES:
-            yield tuple(group)
-            group, size = [], 0
-        group.append(task)
-        size += task.file.file_size_in_bytes
-    if group:
-        yield tuple(group)
-
-
-def _filter(bounds: Bounds | None) -> BooleanExpression:
-    from pyiceberg.expressions import AlwaysTrue, And, EqualTo, GreaterThanOrEqual, LessThan, Or
-
-    if bounds is None:
-        return AlwaysTrue()
-    parts = [
-        And(
-            EqualTo("partition", partition),  # type: ignore[call-arg, arg-type]
-            GreaterThanOrEqual("offset", first),  # type: ignore[call-arg, arg-type]
-            LessThan("offset", behind),  # type: ignore[call-arg, arg-type]
-        )
-        for partition, (first, behind) in bounds.items()
-    ]
-    return parts[0] if len(parts) == 1 else Or(*parts)
+    return [HistoryFiles(topic, group, bounds, one.timestamp_type) for group in table.files(bounds)]
 
 
 def _of(topic: str, offsets: Offsets) -> dict[int, int]:
     return {partition: offset for (name, partition), offset in offsets.items() if name == topic}
-
-
-def read(wanted: HistoryFiles, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """In a task: the rows of these files, with the source's columns of these names."""
-    from pyiceberg.io import load_file_io
-    from pyiceberg.io.pyarrow import ArrowScan
-    from pyiceberg.table.metadata import TableMetadataUtil
-
-    metadata = TableMetadataUtil.parse_raw(wanted.metadata)
-    io = load_file_io(dict(wanted.properties), metadata.location)
-    columns = COLUMNS & set(names)
-    if "timestampType" in names:
-        columns |= {"timestamp"}
-    # A row that has none of them is there all the same.
-    fields = metadata.schema().select(*sorted(columns or {"partition"}))
-    scan = ArrowScan(metadata, io, fields, _filter(wanted.bounds))
-    for task in wanted.tasks:
-        for batch in scan.to_record_batches([task]):
-            for start in range(0, len(batch), MAX_ROWS):
-                yield _row_batch(wanted, batch.slice(start, MAX_ROWS), names)
-
-
-def _row_batch(wanted: HistoryFiles, rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from .arrow import HEADERS, TIMESTAMP
-
-    def column(name: str) -> Any:
-        if name == "topic":
-            return pa.repeat(pa.scalar(wanted.topic), len(rows))
-        if name == "timestampType":
-            is_known = pc.is_valid(rows["timestamp"])
-            return pc.if_else(is_known, wanted.timestamp_type, -1).cast(pa.int32())
-        if name == "timestamp":  # of a record without one: -1 ms
-            return pc.fill_null(rows[name].cast(TIMESTAMP), pa.scalar(-1000, TIMESTAMP))
-        if name == "headers":
-            has_some = pc.greater(pc.list_value_length(rows[name]), 0)
-            return pc.if_else(has_some, rows[name].cast(HEADERS), pa.scalar(None, HEADERS))
-        kinds = {"key": pa.binary(), "value": pa.binary(), "partition": pa.int32()}
-        return rows[name].cast(kinds.get(name, pa.int64()))
-
-    return pa.RecordBatch.from_arrays([column(name) for name in names], names=list(names))

@@ -261,11 +261,12 @@ def test_a_secured_cluster(spark: Any) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["iceberg", pytest.param("delta", marks=pytest.mark.nightly)])
 def test_history_from_the_table_and_the_rest_from_the_brokers(
-    spark: Any, capsys: pytest.CaptureFixture[str]
+    kind: str, spark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same rows as from the brokers, and those that the brokers have deleted since."""
-    configs = {"pybroker.table": "iceberg", "pybroker.table.target.lag.ms": 100}
+    configs = {"pybroker.table": kind, "pybroker.table.target.lag.ms": 100}
     with KafkaCluster() as cluster:
         topic = cluster.topic("flights", 2, exact=True, config=configs)
         produce_committed(cluster.bootstrap, topic, 40)

@@ -143,9 +143,10 @@ def test_killed_in_the_middle_of_batches(shared_broker: BrokerProcess, tmp_path:
     assert killed
 
 
-def test_killed_in_the_middle_of_history(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_killed_in_the_middle_of_history(kind: str, tmp_path: Path) -> None:
     """A stream that begins with the topic's table, of whose records the brokers lack some."""
-    configs = {"pybroker.table": "iceberg", "pybroker.table.target.lag.ms": 100}
+    configs = {"pybroker.table": kind, "pybroker.table.target.lag.ms": 100}
     planned, finished = (tmp_path / "checkpoint" / name for name in ("offsets", "commits"))
     with KafkaCluster() as cluster, BlockingAdmin(cluster.bootstrap) as admin:
         servers = cluster.bootstrap

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,23 +15,24 @@ from hypothesis import strategies as st
 
 from pybroker_kafka.client.admin.tables import TableView
 from pybroker_kafka.spark_jobs.source import history
+from pybroker_kafka.spark_jobs.source.delta_history import DeltaFiles, DeltaHistory
 from pybroker_kafka.spark_jobs.source.history import (
     Cut,
-    HistoryFiles,
     _check,
     _files,
-    _first_offsets,
-    _offsets,
     _Stored,
     _Topic,
     begin,
     cut_at,
     plan_ranges,
-    read,
 )
+from pybroker_kafka.spark_jobs.source.history_files import HistoryFiles, HistoryTable, read
+from pybroker_kafka.spark_jobs.source.iceberg_history import IcebergFiles, IcebergHistory
 from pybroker_kafka.spark_jobs.source.limits import OptionError
 from pybroker_kafka.spark_jobs.source.options import SourceOptions
 from pybroker_kafka.spark_jobs.source.planning import OffsetRange
+from pybroker_kafka.storage.table_configs import PartitionField
+from pybroker_kafka.tables.delta import DeltaTopicTable
 from pybroker_kafka.tables.iceberg import IcebergTable, open_catalog
 from pybroker_kafka.tables.place import Place
 from pybroker_kafka.tables.raw import RAW
@@ -75,29 +78,51 @@ def rows_of(partition: int, offsets: range) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=RAW)
 
 
+Written = IcebergTable | DeltaTopicTable
+
+
+def written(kind: str, place: Place, topic_id: str = "id") -> Written:
+    """The table as the topic's writer has it."""
+    if kind == "delta":
+        return DeltaTopicTable(place, "t", topic_id)
+    return IcebergTable(open_catalog(place), place, "t", topic_id)
+
+
+def loaded(kind: str, place: Place, topic_id: str = "id") -> HistoryTable:
+    """The table as a query has it."""
+    if kind == "delta":
+        return DeltaHistory(place, "t", topic_id)
+    return IcebergHistory(place, "t", topic_id)
+
+
 class Stored:
     """A table with offsets 0 to 9 of partition 0 and 0 to 5 of partition 1, in two files."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self, kind: str, directory: Path, partition_by: tuple[PartitionField, ...] = ()
+    ) -> None:
+        self.kind = kind
         self.place = Place(str(directory))
-        table = IcebergTable(open_catalog(self.place), self.place, "t", "id")
-        table.open(RAW, ())
+        table = written(kind, self.place)
+        table.open(RAW, partition_by)
         table.append(rows_of(0, range(10)), {0: 10, 1: 0})
         table.append(rows_of(1, range(6)), {0: 10, 1: 6})
-        self.table = table.table
         self.topic = _Topic(TableView("t", CONFIGS, 1, None, {}, 0), "id", 0)
 
     def files(self, start: Mapping[int, int], end: Mapping[int, int]) -> list[HistoryFiles]:
-        has = _offsets(self.table, self.topic)
-        return _files(self.stored(), "t", cut_at(start, end, has, whole=False))
+        """As a task gets them."""
+        stored = self.stored()
+        found = _files(stored, "t", cut_at(start, end, stored.has, whole=False))
+        return [pickle.loads(pickle.dumps(one)) for one in found]
 
     def stored(self) -> _Stored:
-        return _Stored(self.table, self.topic, _offsets(self.table, self.topic))
+        table = loaded(self.kind, self.place)
+        return _Stored(table, self.topic, table.offsets())
 
 
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
-    return Stored(tmp_path_factory.mktemp("warehouse"))
+@pytest.fixture(scope="module", params=["iceberg", "delta"])
+def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    return Stored(request.param, tmp_path_factory.mktemp("warehouse"))
 
 
 def places_of(files: list[HistoryFiles]) -> list[tuple[int, int]]:
@@ -113,33 +138,54 @@ def test_all_of_a_table_needs_no_filter(stored: Stored) -> None:
 
 def test_of_other_offsets_only_their_files_and_rows_are_read(stored: Stored) -> None:
     (one,) = files = stored.files({0: 3, 1: 6}, {0: 7, 1: 9})
-    assert len(one.tasks) == 1, "the file of partition 1 is not read"
+    assert files_in(one) == 1, "the file of partition 1 is not read"
     assert places_of(files) == [(0, n) for n in range(3, 7)]
     assert stored.files({0: 10}, {0: 12}) == []
+
+
+def files_in(one: HistoryFiles) -> int:
+    group: Any = one.group
+    return len(group.tasks if isinstance(group, IcebergFiles) else group.files)
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+@pytest.mark.parametrize("fields", ["partition", "offset", "timestamp"])
+def test_a_partitioned_table_has_all_of_it(kind: str, fields: str, tmp_path: Path) -> None:
+    """In Delta the files lack the columns by which it is partitioned."""
+    stored = Stored(kind, tmp_path, (PartitionField(fields),))
+    files = stored.files({0: 3, 1: 2}, {0: 7, 1: 9})
+    assert places_of(files) == [(0, n) for n in range(3, 7)] + [(1, n) for n in range(2, 6)]
+    assert stored.stored().table.first_offsets() == {0: 0, 1: 0}
+    rows = [row for one in files for batch in read(one, NAMES) for row in batch.to_pylist()]
+    assert [row["value"] for row in sorted(rows, key=lambda row: row["offset"])] == [
+        b"%d" % n for n in (2, 3, 3, 4, 4, 5, 5, 6)
+    ]
 
 
 def test_tasks_need_no_file_of_metadata(tmp_path: Path) -> None:
     """A writer that commits each second deletes the file that a plan was made with in two minutes,
     before the last tasks of a large query begin."""
-    stored = Stored(tmp_path)
+    stored = Stored("iceberg", tmp_path)
     files = stored.files({0: 0, 1: 0}, {0: 10, 1: 6})
     for path in tmp_path.rglob("*.metadata.json"):
         path.unlink()
     assert len(places_of(files)) == 16
 
 
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_a_stream_begins_where_the_table_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also before the brokers' first record, and after the topic's first one."""
     place = Place(str(tmp_path))
-    table = IcebergTable(open_catalog(place), place, "t", "id")
+    table = written(kind, place)
     table.open(RAW, ())
     table.append(rows_of(0, range(5, 10)), {0: 10, 1: 0})
     table.append(rows_of(2, range(3, 4)), {0: 10, 1: 0, 2: 4})
     topic = _Topic(TableView("t", CONFIGS, 1, None, {}, 0), "id", 0)
-    assert _first_offsets(table.table) == {0: 5, 2: 3}
-    stored = _Stored(table.table, topic, _offsets(table.table, topic))
+    found = loaded(kind, place)
+    assert found.first_offsets() == {0: 5, 2: 3}
+    stored = _Stored(found, topic, found.offsets())
     monkeypatch.setattr(history, "_stored", lambda *_, **__: {"t": stored})
     start = {("t", 0): 8, ("t", 1): 0, ("t", 2): 9}
     assert begin(stream(), start) == {("t", 0): 5, ("t", 1): 0, ("t", 2): 3}
@@ -177,7 +223,8 @@ def test_each_micro_batch_has_its_offsets_once(steps: list[tuple[int, int, bool,
 
         def files(_stored: _Stored, _topic: str, cut: Cut) -> list[HistoryFiles]:
             bounds = [cut.history] if cut.history else []
-            return [HistoryFiles("t", "", {}, (), one, 0) for one in bounds]
+            nothing: Any = None
+            return [HistoryFiles("t", nothing, one, 0) for one in bounds]
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(history, "_stored", tables)
@@ -234,7 +281,6 @@ def test_rows_are_those_of_the_source(stored: Stored) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("", "delta", "is of Delta"),
         (".schema", "users-value", "does not have the records themselves"),
         (".mode", "upsert", "does not have the records themselves"),
     ],
@@ -245,17 +291,36 @@ def test_tables_without_the_records_are_refused(name: str, value: str, words: st
         _check(TableView("t", configs, 1, None, {}, 0))
 
 
-def test_a_table_of_two_topics_is_refused(tmp_path: Path) -> None:
-    stored = Stored(tmp_path)
-    later = IcebergTable(open_catalog(stored.place), stored.place, "t", "another id")
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_a_table_of_two_topics_is_refused(kind: str, tmp_path: Path) -> None:
+    stored = Stored(kind, tmp_path)
+    assert stored.stored().has == {0: 10, 1: 6}
+    later = written(kind, stored.place, "another id")
     later.open(RAW, ())
-    with pytest.raises(OptionError, match="pybroker tables rebuild t"):
-        _offsets(later.table, stored.topic)
+    later.append(rows_of(0, range(2)), {0: 2})
+    table = loaded(kind, stored.place, "another id")
+    with pytest.raises(OptionError, match="records of an older topic of this name") as refused:
+        table.offsets()
+    assert table.anew in str(refused.value)
+
+
+def test_a_table_that_is_written_anew_is_of_one_topic(tmp_path: Path) -> None:
+    stored = Stored("iceberg", tmp_path)
+    later = written("iceberg", stored.place, "another id")
+    later.open(RAW, ())
     later.begin_rebuild(RAW, ())
     later.append(rows_of(0, range(2)), {0: 2})
     later.finish_rebuild(1)
     later.open(RAW, ())
-    assert _offsets(later.table, stored.topic._replace(topic_id="another id")) == {0: 2}
+    assert loaded("iceberg", stored.place, "another id").offsets() == {0: 2}
+
+
+def test_what_gives_access_is_in_no_repr(tmp_path: Path) -> None:
+    place = Place("memory:///w", store={"secret_access_key": "hidden"})
+    group = DeltaFiles("memory:///w/t", place.delta_options, RAW, ())
+    assert "hidden" not in repr(HistoryFiles("t", group, None, 0))
+    with pytest.raises(OptionError, match="historyWarehouse"):
+        DeltaHistory(Place(str(tmp_path)), "nothing", "id")
 
 
 def test_nothing_is_read_from_an_empty_table() -> None:
