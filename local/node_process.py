@@ -25,6 +25,7 @@ from ..broker.observability.log_format import configure_logging
 from ..broker.resources.descriptors import TooFewDescriptors, raise_descriptor_limit
 from ..broker.resources.memory import configure_allocator, give_back_memory, give_back_start
 from ..compiled import described
+from ..zookeeper.access import OPEN_ACCESS, Access
 from .cluster_state import ClusterError, NodeState
 from .node_signals import STOP_SIGNALS, end_of_lifeline
 from .service_manager import report_ready, report_status
@@ -34,7 +35,7 @@ from .zookeeper_nodes import member_config
 if TYPE_CHECKING:
     from ..broker.config import KafkaConfig
     from ..broker.server import Companion
-    from ..zookeeper.quorum.ensemble_config import EnsembleConfig
+    from ..zookeeper.quorum.ensemble_config import EnsembleConfig, SecurePort
     from .cluster_spec import ClusterSpec
 
 logger = logging.getLogger("pybroker.broker.local.node_process")
@@ -172,7 +173,12 @@ def run_foreground_member(zoo_cfg: Path | None, *, verbose: bool, log_format: st
     if config.servers:
         _run_in_foreground(partial(_member, on_state=_report_state), config, _log_opened)
     else:
-        alone = partial(_zookeeper, log_dir=config.log_dir)
+        alone = partial(
+            _zookeeper,
+            log_dir=config.log_dir,
+            secure_port=config.secure_port,
+            access=config.access,
+        )
         _run_in_foreground(
             alone, config.data_dir, config.client_host, config.client_port, None, _announce
         )
@@ -286,7 +292,7 @@ def is_expected(error: BaseException) -> bool:
     from ..broker.config import ConfigError
     from ..broker.zk.registration import RegistrationError
     from ..broker.zk.zookeeper_client import ZooKeeperUnavailable
-    from ..broker.zookeeper.server import NotLoopback
+    from ..broker.zookeeper.client_ports import NotLoopback
     from ..broker.zookeeper.storage import DataDirectoryError
     from ..storage.log_directory import StartupError
     from ..zookeeper.quorum.ensemble_config import ConfigurationError
@@ -387,12 +393,14 @@ def _log_start(config: KafkaConfig) -> None:
 async def _zookeeper(
     data_dir: Path | None,
     host: str,
-    port: int,
+    port: int | None,
     credentials: bytes | None,
     ready: Ready,
     orders: StopOrders,
     *,
     log_dir: Path | None = None,
+    secure_port: SecurePort | None = None,
+    access: Access = OPEN_ACCESS,
     fsync: bool = True,
 ) -> None:
     from ..broker.zookeeper.server import serve_zookeeper
@@ -403,6 +411,8 @@ async def _zookeeper(
         log_dir=log_dir,
         host=host,
         port=port,
+        secure_port=secure_port,
+        access=access,
         credentials=credentials,
         fsync=fsync,
     )

@@ -50,6 +50,7 @@ from ..protocol.zookeeper.jute import (
     StatResponse,
     WatcherEvent,
 )
+from .access import OPEN_ACCESS, Access
 from .acl import digest_id, may_read, proves
 from .passwords import PASSWORD_SIZE
 from .prepare import Overlay, WriteRequest, prepare
@@ -123,6 +124,7 @@ class Effects(NamedTuple):
 
 class ZooKeeperMachine:
     __slots__ = (
+        "_access",
         "_admitted",
         "_container_check_at_ms",
         "_container_check_ms",
@@ -142,7 +144,9 @@ class ZooKeeperMachine:
         *,
         container_check_ms: int = CONTAINER_CHECK_MS,
         admitted: Id | None = None,
+        access: Access = OPEN_ACCESS,
     ) -> None:
+        self._access = access
         self._admitted = admitted
         self.refused_logins = 0
         self.tree = tree
@@ -382,9 +386,9 @@ class ZooKeeperMachine:
         except ProtocolError:
             self._reply(connection, xid, ZkCode.MARSHALLING_ERROR)
             return
-        session_id = connection.session_id
+        session_id, identities = connection.session_id, connection.identities
         try:
-            txn = prepare(op, request, session_id, connection.identities, Overlay(self.tree))
+            txn = prepare(op, request, session_id, identities, Overlay(self.tree), self._access)
         except KeeperError as error:
             self._fail(connection, xid, error.code, now_ms)
             return
@@ -420,7 +424,8 @@ class ZooKeeperMachine:
         parts: list[tuple[Op, Body]] = []
         for op, request in requests:
             try:
-                parts.append((op, prepare(op, request, session_id, identities, overlay)))
+                txn = prepare(op, request, session_id, identities, overlay, self._access)
+                parts.append((op, txn))
             except KeeperError as error:
                 codes = [0] * len(parts) + [error.code]
                 codes += [ZkCode.RUNTIME_INCONSISTENCY] * (len(requests) - len(codes))

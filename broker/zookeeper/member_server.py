@@ -11,8 +11,7 @@ ZooKeeper closes its connection at once, and the client comes back after a pause
 """
 
 import logging
-import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import trio
 
@@ -26,6 +25,7 @@ from ...zookeeper.quorum.leader import LearnerStage, Limits
 from ...zookeeper.quorum.member import LEADER_LINK, EnsembleSpec, Member
 from ...zookeeper.sessions import SessionTable
 from ...zookeeper.zookeeper_server import CONTAINER_CHECK_MS, Connection
+from .client_ports import ClientPort, client_ports, listen
 from .election_port import ElectionEvents, ElectionPort
 from .member_storage import MemberStorage, open_member_storage
 from .quorum_port import CONNECT_S, QuorumLink, dial
@@ -34,8 +34,6 @@ from .server import (
     MAX_WAITING_FRAMES,
     Clock,
     ZooKeeperServer,
-    check_loopback,
-    listen,
     restore_sessions,
 )
 
@@ -67,11 +65,13 @@ async def serve_member(
     member would be reachable from other hosts, and DataDirectoryError if the directory cannot be
     used.
     """
-    if credentials is not None:
-        check_loopback(config.client_host)
     tls = None if config.tls is None else quorum_tls(config.tls)
-    listener = listen(config.client_host, config.client_port)
-    try:
+    with client_ports(
+        config.client_host,
+        config.client_port,
+        config.secure_port,
+        is_closed=credentials is not None,
+    ) as ports:
         storage = open_member_storage(config.data_dir, config.log_dir, fsync=fsync)
         try:
             clock = Clock()
@@ -91,18 +91,17 @@ async def serve_member(
                 config.my_id,
                 container_check_ms=container_check_ms,
                 admitted=None if credentials is None else digest_id(credentials),
+                access=config.access,
             )
             limits = Limits(config.tick_ms, config.init_limit, config.sync_limit)
             spec = EnsembleSpec(
                 config.my_id, config.voters, config.is_observer, limits, config.text
             )
             member = Member(spec, storage, machine, storage.recovered.recent, now_ms)
-            server = MemberServer(listener, storage, machine, clock, config, member, tls, on_state)
+            server = MemberServer(ports, storage, machine, clock, config, member, tls, on_state)
             await server.run(task_status)
         finally:
             storage.close()
-    finally:
-        listener.close()
 
 
 class MemberServer(ZooKeeperServer):
@@ -120,7 +119,7 @@ class MemberServer(ZooKeeperServer):
 
     def __init__(
         self,
-        listener: socket.socket,
+        ports: Sequence[ClientPort],
         storage: MemberStorage,
         machine: EnsembleMachine,
         clock: Clock,
@@ -130,7 +129,7 @@ class MemberServer(ZooKeeperServer):
         on_state: Callable[[str, bool], None],
     ) -> None:
         super().__init__(
-            listener,
+            ports,
             storage,
             machine,
             clock,

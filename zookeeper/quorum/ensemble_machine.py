@@ -28,6 +28,7 @@ from ...protocol.primitives import Buffer
 from ...protocol.zookeeper import jute
 from ...protocol.zookeeper.constants import PING_XID, KeeperError, Op, ZkCode
 from ...protocol.zookeeper.jute import ConnectResponse, Id, PathRequest, PathResponse, Stat
+from ..access import OPEN_ACCESS, Access
 from ..fuzzy import fitted
 from ..passwords import PASSWORD_SIZE
 from ..prepare import Overlay, prepare
@@ -95,8 +96,15 @@ class EnsembleMachine(ZooKeeperMachine):
         *,
         container_check_ms: int = CONTAINER_CHECK_MS,
         admitted: Id | None = None,
+        access: Access = OPEN_ACCESS,
     ) -> None:
-        super().__init__(tree, sessions, container_check_ms=container_check_ms, admitted=admitted)
+        super().__init__(
+            tree,
+            sessions,
+            container_check_ms=container_check_ms,
+            admitted=admitted,
+            access=access,
+        )
         self.my_id = my_id
         self.epoch = 0
         self.is_serving = False
@@ -442,7 +450,8 @@ class EnsembleMachine(ZooKeeperMachine):
         elif op in WRITE_REQUESTS:
             try:
                 parsed = read_write(op, body)
-                txn = prepare(op, parsed, session_id, identities, Overlay(self.tree))
+                overlay = Overlay(self.tree)
+                txn = prepare(op, parsed, session_id, identities, overlay, self._access)
             except KeeperError as error:
                 self._log_error(session_id, cxid, error.code, now_ms)
             except ProtocolError:
