@@ -21,6 +21,7 @@ from pybroker_kafka.zookeeper.access import Access
 from pybroker_kafka.zookeeper.quorum.ensemble_config import ConfigurationError, SecurePort
 from tests.support.certificates import PASSWORD, Authority, AuthorityFiles
 from tests.support.embedded_zookeeper import embedded_zookeeper
+from tests.support.patience import until
 from tests.support.processes import free_port
 
 ACCESS = Access(frozenset({"digest", "x509"}))
@@ -86,7 +87,7 @@ def test_a_client_is_who_its_certificate_says(secured: Secured) -> None:
         assert bob.exists("/seen", watch=events.append) is None
         ann.create("/seen")
         assert bob.get("/seen")[0] == b""
-        assert [event.path for event in events] == ["/seen"]
+        until(lambda: [event.path for event in events] == ["/seen"])
     with secured.client(None) as stranger, pytest.raises(NoAuthError):
         stranger.get("/of-ann")
 
