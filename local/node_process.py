@@ -14,7 +14,7 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -35,6 +35,7 @@ from .zookeeper_nodes import member_config
 if TYPE_CHECKING:
     from ..broker.config import KafkaConfig
     from ..broker.server import Companion
+    from ..protocol.sasl.jaas import LoginModule
     from ..zookeeper.quorum.ensemble_config import EnsembleConfig, SecurePort
     from .cluster_spec import ClusterSpec
 
@@ -50,6 +51,7 @@ ADVICE = {
 }
 
 LOOPBACK = "127.0.0.1"
+_JVM_OPTIONS = ("KAFKA_OPTS", "JVMFLAGS", "SERVER_JVMFLAGS")  # of ZooKeeper's scripts
 
 
 class Ready(Protocol):
@@ -186,17 +188,18 @@ def run_foreground_member(zoo_cfg: Path | None, *, verbose: bool, log_format: st
 
 def _configured(zoo_cfg: Path | None) -> EnsembleConfig:
     """Raises ClusterError."""
-    from ..zookeeper.quorum.ensemble_config import ConfigurationError
     from ..zookeeper.quorum.environment import SERVERS
 
     try:
         return load_ensemble(zoo_cfg)
-    except (ConfigurationError, OSError) as error:
+    except Exception as error:
+        if not is_expected(error):
+            raise
         raise ClusterError(f"{zoo_cfg or SERVERS}: {describe(error)}") from None
 
 
 def load_ensemble(zoo_cfg: Path | None) -> EnsembleConfig:
-    """Raises ConfigurationError or OSError."""
+    """Raises ConfigurationError, ConfigError or OSError."""
     from ..broker.zookeeper.storage import MY_ID_FILE
     from ..zookeeper.quorum.ensemble_config import parse_config, parse_properties
     from ..zookeeper.quorum.environment import MY_ID, properties_of
@@ -210,7 +213,21 @@ def load_ensemble(zoo_cfg: Path | None) -> EnsembleConfig:
         if MY_ID in os.environ and not (own / MY_ID_FILE).exists():
             (own / MY_ID_FILE).write_text(os.environ[MY_ID] + "\n")
     my_id = Path(properties.get("dataDir", ".")) / MY_ID_FILE
-    return parse_config(properties, my_id.read_text() if my_id.is_file() else None)
+    sections = _jaas_sections(properties)
+    return parse_config(properties, my_id.read_text() if my_id.is_file() else None, sections)
+
+
+def _jaas_sections(properties: Mapping[str, str]) -> Mapping[str, Sequence[LoginModule]]:
+    """Those of the file that zoo.cfg or the options of the JVM name. Raises ConfigError."""
+    file = properties.get("pybroker.jaas.file")
+    options = " ".join(os.environ.get(name, "") for name in _JVM_OPTIONS)
+    if file is None and "java.security.auth.login.config" not in options:
+        return {}
+    from ..broker.config.jaas_file import JAAS_FILE, sections_in
+    from ..broker.config.loading import from_jvm_options
+
+    file = file or from_jvm_options(options).get(JAAS_FILE)
+    return {} if file is None else sections_in(Path(file))
 
 
 def cut_zookeeper_log(data_dir: Path | None, zoo_cfg: Path | None = None) -> list[str]:

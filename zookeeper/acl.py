@@ -1,11 +1,11 @@
 """Access control lists: the permissions of identities on a znode.
 
 Mirrors `ZooKeeperServer.checkACL`, `PrepRequestProcessor.fixupACL`, `DigestAuthenticationProvider`
-(SHA-1, ZooKeeper's default), `IPAuthenticationProvider` and `X509AuthenticationProvider`. Schemes:
-world, auth (only when an ACL is set; it means the ids of the requester), ip, digest, and x509 where
-a server takes certificates (`access`).
+(SHA-1, ZooKeeper's default), `IPAuthenticationProvider`, `SASLAuthenticationProvider` and
+`X509AuthenticationProvider`. Schemes: world, auth (only when an ACL is set; it means the ids of the
+requester), ip, digest, and where a server has them (`access`) sasl and x509.
 
-Left out: the super user.
+The user `super` of SASL may do what any other of SASL may. Left out: super users by a key.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from ..protocol.zookeeper.constants import ANYONE, OPEN_ACL, KeeperError, Perm, ZkCode
 from ..protocol.zookeeper.jute import ACL, Id
-from .access import DIGEST, OPEN_ACCESS, X509
+from .access import DIGEST, IP, OPEN_ACCESS, SASL, X509
 
 Acl = tuple[ACL, ...]
 
@@ -27,6 +27,8 @@ _ATTRIBUTES = (
     "|EMAIL|EMAILADDRESS|UID|SERIALNUMBER"
 )
 _PAIR = rf'\s*(?i:{_ATTRIBUTES}|(?:OID\.)?\d+(?:\.\d+)+)\s*=(?:[^\\",;+]|\\.|"[^"]*")*'
+_KERBEROS_NAME = re.compile(r"[^/@]*(/[^/@]*)?@[^/@]*")
+_SUPER = "super"
 _SUBJECT = re.compile(rf"(?:{_PAIR}(?:[,;+]{_PAIR})*)?", re.DOTALL)
 
 
@@ -111,19 +113,22 @@ def without_digests(acl: Acl) -> list[ACL]:
 
 
 def _is_valid(scheme: str, name: str, schemes: frozenset[str]) -> bool:
-    if scheme == "ip":
+    if scheme == IP:
         return _network(name) is not None
     if scheme not in schemes:
         return False
     if scheme == DIGEST:
         # Like Java's split(":"), which drops trailing empty parts.
         return len(name.rstrip(":").split(":")) == 2
+    if scheme == SASL:
+        return "@" not in name or _KERBEROS_NAME.fullmatch(name) is not None
     return scheme == X509 and _SUBJECT.fullmatch(name) is not None
 
 
 def _matches(identity: Id, expression: str) -> bool:
-    if identity.scheme != "ip":
-        return identity.id == expression
+    if identity.scheme != IP:
+        is_super = identity.scheme == SASL and identity.id == _SUPER
+        return is_super or identity.id == expression
     network = _network(expression)
     address = _address(identity.id)
     if network is None or address is None:

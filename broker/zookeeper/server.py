@@ -287,7 +287,7 @@ class ZooKeeperServer:
         except (ClientGone, OSError) as error:
             logger.debug("the connection from %s ended: %s", client.address, error)
         finally:
-            if connection.is_refused and self._machine.is_closed:
+            if connection.failed_login or (connection.is_refused and self._machine.is_closed):
                 self._log_stranger(client)
             self._machine.disconnected(connection)
             client.close()

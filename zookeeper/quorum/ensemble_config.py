@@ -18,7 +18,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..access import OPEN_ACCESS, X509, Access
+from ..access import OPEN_ACCESS, Access
+from .login_config import (
+    LOGIN_KEYS,
+    LoginConfigError,
+    Sections,
+    client_access,
+    is_provider,
+)
 
 DEFAULT_TICK_MS = 3000
 DEFAULT_CLIENT_CONNECTIONS = 60
@@ -42,7 +49,6 @@ _REFUSED = {
     "ssl.ocsp": _NO_OCSP,
     "multiAddress.enabled": "a member has one address here",
 }
-_X509_PROVIDER = "authProvider.x509"
 QUORUM_TLS_PREFIX = "ssl.quorum."
 CLIENT_TLS_PREFIX = "ssl."
 _TLS_KEYS = frozenset(
@@ -71,7 +77,6 @@ _KNOWN = frozenset(
         "secureClientPort",
         "secureClientPortAddress",
         "serverCnxnFactory",
-        _X509_PROVIDER,
         "tickTime",
         "initLimit",
         "syncLimit",
@@ -195,8 +200,13 @@ def parse_properties(text: str) -> dict[str, str]:
     return found
 
 
-def parse_config(properties: Mapping[str, str], my_id_text: str | None) -> EnsembleConfig:
-    """`my_id_text`: the content of the file `myid` in dataDir, None without one."""
+def parse_config(
+    properties: Mapping[str, str],
+    my_id_text: str | None,
+    sections: Sections = MappingProxyType({}),
+) -> EnsembleConfig:
+    """`my_id_text`: the content of the file `myid` in dataDir, None without one; `sections`: those
+    of the JAAS file."""
     for key, why in _REFUSED.items():
         if _is_set(properties, key):
             raise ConfigurationError(f"{key} cannot be set: {why}")
@@ -237,7 +247,7 @@ def parse_config(properties: Mapping[str, str], my_id_text: str | None) -> Ensem
         session_limits_ms=(shortest_ms, longest_ms),
         tls=_quorum_tls(properties),
         secure_port=secure_port,
-        access=_access(properties),
+        access=_access(properties, sections),
     )
 
 
@@ -262,7 +272,7 @@ def _sorted(properties: Mapping[str, str]) -> tuple[dict[int, Server], tuple[str
         elif key.startswith(CLIENT_TLS_PREFIX) and "secureClientPort" in properties:
             if key.removeprefix(CLIENT_TLS_PREFIX) not in _TLS_KEYS and key not in _REFUSED:
                 raise ConfigurationError(f"{key}: there is no such key here")
-        elif key not in _KNOWN and key not in _REFUSED:
+        elif key not in _KNOWN | LOGIN_KEYS and key not in _REFUSED and not is_provider(key, value):
             ignored.append(key)
     return servers, tuple(ignored)
 
@@ -276,11 +286,11 @@ def _quorum_tls(properties: Mapping[str, str]) -> QuorumTlsConfig | None:
     return QuorumTlsConfig(keys, connects, takes_plain)
 
 
-def _access(properties: Mapping[str, str]) -> Access:
-    """The scheme x509 is there with a port for it, or if it is asked for: a leader checks ACLs for
-    the clients of all members."""
-    has_x509 = "secureClientPort" in properties or _X509_PROVIDER in properties
-    return Access(OPEN_ACCESS.schemes | {X509}) if has_x509 else OPEN_ACCESS
+def _access(properties: Mapping[str, str], sections: Sections) -> Access:
+    try:
+        return client_access(properties, sections)
+    except LoginConfigError as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def _secure_port(properties: Mapping[str, str]) -> SecurePort | None:

@@ -196,10 +196,10 @@ class EnsembleMachine(ZooKeeperMachine):
         return super().next_deadline_ms() if self.is_leading else None
 
     def _receive_at_learner(self, connection: Connection, frame: Buffer, now_ms: int) -> None:
+        if connection.is_refused:
+            return
         if connection.session_id == 0:
             claim = connection.claim
-            if connection.is_refused:
-                return
             if claim is None:
                 self._connect_at_learner(connection, frame)
             elif connection in self._strangers:
@@ -216,10 +216,10 @@ class EnsembleMachine(ZooKeeperMachine):
         xid, op = jute.read_request_header(frame)
         self._touched[session.session_id] = session.timeout_ms
         body = memoryview(frame)[8:]
+        if self._is_login(connection, xid, op, body):
+            return
         if op == Op.PING:
             self._send(connection, jute.reply_frame(PING_XID, self.tree.last_zxid, 0))
-        elif op == Op.AUTH:
-            self._authenticate(connection, xid, body)
         elif op in _FORWARDED:
             self._enqueue(connection, _Waiting(xid, op, bytes(body), is_forwarded=True))
             self.forwards.append(
