@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 import trio
 
+from ...protocol.errors import ProtocolError
 from ...zookeeper.acl import digest_id
 from ...zookeeper.four_letter import EnsembleInfo
 from ...zookeeper.passwords import passwords_of
@@ -28,7 +29,7 @@ from ...zookeeper.zookeeper_server import CONTAINER_CHECK_MS, Connection
 from .client_ports import ClientPort, client_ports, listen
 from .election_port import ElectionEvents, ElectionPort
 from .member_storage import MemberStorage, open_member_storage
-from .quorum_port import CONNECT_S, QuorumLink, dial
+from .quorum_port import CONNECT_S, QuorumLink, admitted, dial
 from .quorum_tls import QuorumTls, accepted, quorum_tls
 from .server import (
     MAX_WAITING_FRAMES,
@@ -141,7 +142,9 @@ class MemberServer(ZooKeeperServer):
         self._tls = tls
         self._on_state = on_state
         events = ElectionEvents(self._notified, self._refused, self._disconnected)
-        self._election_port = ElectionPort(config.my_id, config.reached, events, tls)
+        self._election_port = ElectionPort(
+            config.my_id, config.reached, events, tls, config.member_login
+        )
         self._links: set[QuorumLink] = set()
         self._leader_link: QuorumLink | None = None
         self._state_told: tuple[PeerState, bool] | None = None
@@ -305,8 +308,10 @@ class MemberServer(ZooKeeperServer):
         try:
             host, port = stream.socket.getpeername()[:2]
             with trio.fail_after(CONNECT_S):
-                link = QuorumLink(await accepted(stream, self._tls), f"{host}:{port}")
-        except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
+                shaken = await accepted(stream, self._tls)
+                begun = await admitted(shaken, self._config.member_login)
+                link = QuorumLink(shaken, f"{host}:{port}", begun)
+        except (ProtocolError, OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
             told = error.__cause__ or error
             logger.warning("closed a connection to the quorum port: %s", told)
             return
@@ -343,7 +348,8 @@ class MemberServer(ZooKeeperServer):
             finally:
                 self._perform_effects()
 
-        link = await dial(self._config.reached[leader_id], is_wanted, self._tls)
+        leader = self._config.reached[leader_id]
+        link = await dial(leader, is_wanted, self._tls, self._config.member_login)
         if link is None or not is_wanted():
             if link is not None:
                 link.scope.cancel()

@@ -1,4 +1,4 @@
-"""Logins of clients by SASL DIGEST-MD5 at each member of an ensemble."""
+"""Logins by SASL DIGEST-MD5 at ensembles: of clients at each member, and of members at others."""
 
 from __future__ import annotations
 
@@ -22,10 +22,19 @@ from tests.support.patience import until
 from tests.support.real_zookeeper import RealZooKeeper, jars
 
 OURS, ONE_REAL = ("ours", "ours", "ours"), ("ours", "real", "ours")
+TWO_REAL = ("real", "ours", "real")
 MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule required"
 JAAS = f"""
 Server {{ {MODULE} user_ann="her secret" user_bob="his secret"; }};
+QuorumServer {{ {MODULE} user_member="of the ensemble"; }};
+QuorumLearner {{ {MODULE} username="member" password="of the ensemble"; }};
 """
+BETWEEN = {
+    "quorum.auth.enableSasl": "true",
+    "quorum.auth.learnerRequireSasl": "true",
+    "quorum.auth.serverRequireSasl": "true",
+    "quorum.cnxn.threads.size": "20",
+}
 SASL_PROVIDER = {"authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
 
 
@@ -34,9 +43,9 @@ def skip_without_java(kinds: tuple[str, ...]) -> None:
         pytest.skip("no Java, or no pyspark with ZooKeeper's jars")
 
 
-def jaas_file(directory: Path) -> str:
+def jaas_file(directory: Path, text: str = JAAS) -> str:
     file = directory / "jaas.conf"
-    file.write_text(JAAS)
+    file.write_text(text)
     return f"-Djava.security.auth.login.config={file}"
 
 
@@ -120,3 +129,39 @@ def test_members_that_want_a_login(tmp_path: Path) -> None:
                 bob.get_children("/")
             with client_at(address, None) as nobody, pytest.raises(SessionClosedRequireSaslError):
                 nobody.get_children("/")
+
+
+@pytest.mark.parametrize("kinds", chosen([OURS, ONE_REAL, TWO_REAL], [OURS]), ids="-".join)
+def test_members_log_in_at_each_other(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    """One after the other is away, and the rest goes on; a wrong password keeps one outside."""
+    with with_logins(tmp_path, kinds, BETWEEN) as running:
+        for number in (1,) if kinds == OURS else running.members:
+            running.kill(number)
+            rest = [other for other in running.members if other != number]
+            running.await_leader(*rest)
+            with running.client(*rest) as client:
+                client.retry(client.create, f"/without-{number}")
+            running.launch(number)
+            running.await_leader()
+        last = len(kinds)
+        running.kill(last)
+        wrong = tmp_path / "wrong"
+        wrong.mkdir()
+        use_jaas(running.members[last], jaas_file(wrong, JAAS.replace("of the", "of no")))
+        running.launch(last)
+        rest = [number for number in running.members if number != last]
+        running.await_leader(*rest)
+        if kinds[last - 1] == "ours":
+            log = tmp_path / f"{last}-ours" / "server.log"
+            until(lambda: "refuses our name and password" in log.read_text())
+            assert "of no" not in log.read_text()
+        assert running.members[last].mode == ""
+        with running.client(*rest) as client:
+            client.create("/still")
+        running.kill(last)
+        use_jaas(running.members[last], jaas_file(tmp_path))
+        running.launch(last)
+        running.await_leader()
+        with running.client(last) as client:
+            client.sync("/")
+            assert client.exists("/still")

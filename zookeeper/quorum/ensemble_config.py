@@ -9,8 +9,8 @@ that the command can tell them.
 The keys `ssl.quorum.*` (TLS between members) and `ssl.*` (TLS at the client port) are read by
 `broker.zookeeper.x509_keys`.
 
-Leaves out: groups and weights, reconfiguration (reconfigEnabled, dynamicConfigFile), SASL between
-members, read-only mode, local sessions, several addresses of one server: each is refused.
+Leaves out: groups and weights, reconfiguration (reconfigEnabled, dynamicConfigFile), read-only
+mode, local sessions, several addresses of one server: each is refused.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,11 @@ from ..access import OPEN_ACCESS, Access
 from .login_config import (
     LOGIN_KEYS,
     LoginConfigError,
+    MemberLogin,
     Sections,
     client_access,
     is_provider,
+    member_login,
 )
 
 DEFAULT_TICK_MS = 3000
@@ -33,12 +35,8 @@ MAX_SERVER_ID = 255
 
 _NO_LISTS = "lists of revoked certificates are not read here"
 _NO_OCSP = "OCSP is not asked here"
-_CERTIFICATES = "members log in with certificates here: use sslQuorum=true"
 _REFUSED = {
     "dynamicConfigFile": "the members of an ensemble are fixed here",
-    "quorum.auth.enableSasl": _CERTIFICATES,
-    "quorum.auth.learnerRequireSasl": _CERTIFICATES,
-    "quorum.auth.serverRequireSasl": _CERTIFICATES,
     "readonlymode.enabled": "a member without a leader serves no client here",
     "localSessionsEnabled": "all sessions are those of the whole ensemble here",
     "client.portUnification": "a client port takes connections of one kind, with TLS or without",
@@ -165,6 +163,7 @@ class EnsembleConfig(NamedTuple):
     """None: no TLS between members."""
     secure_port: SecurePort | None = None
     access: Access = OPEN_ACCESS
+    member_login: MemberLogin | None = None
 
     @property
     def voters(self) -> frozenset[int]:
@@ -232,6 +231,11 @@ def parse_config(
     longest_ms = _number(properties, "maxSessionTimeout", 20 * tick_ms)
     if shortest_ms > longest_ms:
         raise ConfigurationError("minSessionTimeout is larger than maxSessionTimeout")
+    try:
+        access = client_access(properties, sections)
+        login = member_login(properties, sections) if servers else None
+    except LoginConfigError as error:
+        raise ConfigurationError(str(error)) from None
     return EnsembleConfig(
         data_dir=Path(data_dir),
         log_dir=Path(log_dir) if (log_dir := properties.get("dataLogDir")) else None,
@@ -247,7 +251,8 @@ def parse_config(
         session_limits_ms=(shortest_ms, longest_ms),
         tls=_quorum_tls(properties),
         secure_port=secure_port,
-        access=_access(properties, sections),
+        access=access,
+        member_login=login,
     )
 
 
@@ -284,13 +289,6 @@ def _quorum_tls(properties: Mapping[str, str]) -> QuorumTlsConfig | None:
         return None
     keys = {key: text for key, text in properties.items() if key.startswith(QUORUM_TLS_PREFIX)}
     return QuorumTlsConfig(keys, connects, takes_plain)
-
-
-def _access(properties: Mapping[str, str], sections: Sections) -> Access:
-    try:
-        return client_access(properties, sections)
-    except LoginConfigError as error:
-        raise ConfigurationError(str(error)) from None
 
 
 def _secure_port(properties: Mapping[str, str]) -> SecurePort | None:

@@ -1,19 +1,20 @@
-"""The logins of clients in zoo.cfg and in its JAAS file.
+"""The logins in zoo.cfg and in its JAAS file: those of clients, and those between members.
 
-Job: `client_access`. A JAAS file is named by `pybroker.jaas.file` in zoo.cfg, or as for Apache
-ZooKeeper by the JVM's option -Djava.security.auth.login.config, in SERVER_JVMFLAGS, JVMFLAGS or
-KAFKA_OPTS. Its section Server has the users (`user_NAME="password"`).
+Job: `client_access` and `member_login`. A JAAS file is named by `pybroker.jaas.file` in zoo.cfg, or
+as for Apache ZooKeeper by the JVM's option -Djava.security.auth.login.config, in SERVER_JVMFLAGS,
+JVMFLAGS or KAFKA_OPTS. Its section Server has the users of clients (`user_NAME="password"`),
+QuorumServer those of members, and QuorumLearner the name and password of this one.
 
 Invariant: no error and no repr has a password.
 
-Mirrors `ServerCnxnFactory.configureSaslLogin` and `AuthenticationHelper`. Leaves out Kerberos,
-which is refused, and super users.
+Mirrors `ServerCnxnFactory.configureSaslLogin`, `AuthenticationHelper` and the keys `quorum.auth.*`
+of `QuorumPeerConfig`. Leaves out Kerberos, which is refused, and super users.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..access import IP, OPEN_ACCESS, SASL, X509, Access
 
@@ -28,7 +29,7 @@ _PROVIDERS = {
     "SASLAuthenticationProvider": SASL,
 }
 _PROVIDER_KEY = "authProvider."
-LOGIN_KEYS = frozenset(
+_CLIENT_KEYS = frozenset(
     {
         "sasl.serverconfig",
         "sessionRequireClientSASLAuth",
@@ -38,10 +39,36 @@ LOGIN_KEYS = frozenset(
         "pybroker.jaas.file",
     }
 )
+_MEMBER_KEYS = frozenset(
+    {
+        "quorum.auth.enableSasl",
+        "quorum.auth.learnerRequireSasl",
+        "quorum.auth.serverRequireSasl",
+        "quorum.auth.learner.saslLoginContext",
+        "quorum.auth.server.saslLoginContext",
+        "quorum.auth.kerberos.servicePrincipal",
+        "quorum.cnxn.threads.size",
+    }
+)
+LOGIN_KEYS = _CLIENT_KEYS | _MEMBER_KEYS
 
 
 class LoginConfigError(ValueError):
     """The keys and the JAAS file do not go together; the text names the key, and no secret."""
+
+
+class MemberLogin(NamedTuple):
+    """How members log in at each other."""
+
+    users: Mapping[str, str]
+    """Names and passwords of the members that connect to this one."""
+    own: tuple[str, str] | None
+    """The name and the password with which this one connects; None: it does not log in."""
+    is_required: bool
+    """Whether a member that does not log in is refused."""
+
+    def __repr__(self) -> str:
+        return f"MemberLogin({sorted(self.users)}, is_required={self.is_required})"
 
 
 def is_provider(key: str, value: str) -> bool:
@@ -77,6 +104,42 @@ def client_access(properties: Mapping[str, str], sections: Sections) -> Access:
     if users is None and not required and schemes == OPEN_ACCESS.schemes:
         return OPEN_ACCESS
     return Access(frozenset(schemes), users, required, keeps_failed)
+
+
+def member_login(properties: Mapping[str, str], sections: Sections) -> MemberLogin | None:
+    """None without quorum.auth.enableSasl. Raises LoginConfigError."""
+    is_enabled = is_true(properties, "quorum.auth.enableSasl")
+    learner_logs_in = is_true(properties, "quorum.auth.learnerRequireSasl")
+    server_requires = is_true(properties, "quorum.auth.serverRequireSasl")
+    for key, is_on in (("learner", learner_logs_in), ("server", server_requires)):
+        if is_on and not is_enabled:
+            raise LoginConfigError(
+                f"quorum.auth.{key}RequireSasl=true needs quorum.auth.enableSasl=true"
+            )
+    if server_requires and not learner_logs_in:
+        raise LoginConfigError(
+            "quorum.auth.serverRequireSasl=true needs quorum.auth.learnerRequireSasl=true"
+        )
+    if not is_enabled:
+        return None
+    server = properties.get("quorum.auth.server.saslLoginContext", "QuorumServer")
+    learner = properties.get("quorum.auth.learner.saslLoginContext", "QuorumLearner")
+    for name in (server, learner):
+        if name not in sections:
+            raise LoginConfigError(
+                f"quorum.auth.enableSasl=true needs a JAAS file with a section {name}"
+            )
+    options = _digest_module(learner, sections[learner]).options
+    user, password = options.get("username"), options.get("password")
+    if not user or not password:
+        raise LoginConfigError(
+            f"the section {learner} of the JAAS file needs username and password"
+        )
+    return MemberLogin(
+        _users(server, sections[server]),
+        (user, password) if learner_logs_in else None,
+        server_requires,
+    )
 
 
 def is_true(properties: Mapping[str, str], key: str) -> bool:

@@ -6,19 +6,25 @@ from pybroker_kafka.protocol.sasl.jaas import parse_file
 from pybroker_kafka.zookeeper.access import OPEN_ACCESS, Access
 from pybroker_kafka.zookeeper.quorum.login_config import (
     LoginConfigError,
+    MemberLogin,
     client_access,
     is_provider,
+    member_login,
 )
 
 MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule required"
 SECTIONS = parse_file(
     f"""
     Server {{ {MODULE} user_ann="secret-1" user_super="secret-2"; }};
+    QuorumServer {{ {MODULE} user_zk="secret-3"; }};
+    QuorumLearner {{ {MODULE} username="zk" password="secret-3"; }};
     Kerberos {{ com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true; }};
     Plain {{ org.apache.kafka.common.security.plain.PlainLoginModule required user_a="secret-4"; }};
     Empty {{ {MODULE}; }};
     """
 )
+SASL = "quorum.auth.enableSasl"
+LEARNER, SERVER = "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl"
 
 
 def test_clients() -> None:
@@ -43,6 +49,15 @@ def test_schemes_of_acls_for_clients_of_other_members() -> None:
     assert [is_provider(key, value) for key, value in keys.items()] == [True, True, False]
 
 
+def test_members() -> None:
+    assert member_login({}, SECTIONS) is None
+    found = member_login({SASL: "true", LEARNER: "true", SERVER: "true"}, SECTIONS)
+    assert found == MemberLogin({"zk": "secret-3"}, ("zk", "secret-3"), True)
+    assert "secret" not in repr(found)
+    first_step = member_login({SASL: "true"}, SECTIONS)
+    assert first_step == MemberLogin({"zk": "secret-3"}, None, False)
+
+
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
@@ -55,11 +70,21 @@ def test_schemes_of_acls_for_clients_of_other_members() -> None:
             {"enforce.auth.enabled": "true", "enforce.auth.schemes": "ip,world"},
             "cannot log in by world",
         ),
+        ({SERVER: "true"}, "needs quorum.auth.enableSasl=true"),
+        ({LEARNER: "true"}, "needs quorum.auth.enableSasl=true"),
+        ({SASL: "true", SERVER: "true"}, "needs quorum.auth.learnerRequireSasl"),
+        ({SASL: "true", "quorum.auth.server.saslLoginContext": "None"}, "a section None"),
+        ({SASL: "true", "quorum.auth.learner.saslLoginContext": "Kerberos"}, "for Kerberos"),
+        ({SASL: "true", "quorum.auth.learner.saslLoginContext": "Server"}, "needs username and"),
     ],
 )
 def test_refusals(keys: dict[str, str], reason: str) -> None:
-    with pytest.raises(LoginConfigError, match=reason) as raised:
+    def read() -> None:
         client_access(keys, SECTIONS)
+        member_login(keys, SECTIONS)
+
+    with pytest.raises(LoginConfigError, match=reason) as raised:
+        read()
     assert "secret" not in str(raised.value)
 
 
