@@ -14,7 +14,7 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -25,6 +25,7 @@ from ..broker.observability.log_format import configure_logging
 from ..broker.resources.descriptors import TooFewDescriptors, raise_descriptor_limit
 from ..broker.resources.memory import configure_allocator, give_back_memory, give_back_start
 from ..compiled import described
+from ..zookeeper.access import OPEN_ACCESS, Access
 from .cluster_state import ClusterError, NodeState
 from .node_signals import STOP_SIGNALS, end_of_lifeline
 from .service_manager import report_ready, report_status
@@ -34,7 +35,8 @@ from .zookeeper_nodes import member_config
 if TYPE_CHECKING:
     from ..broker.config import KafkaConfig
     from ..broker.server import Companion
-    from ..zookeeper.quorum.ensemble_config import EnsembleConfig
+    from ..protocol.sasl.jaas import LoginModule
+    from ..zookeeper.quorum.ensemble_config import EnsembleConfig, SecurePort
     from .cluster_spec import ClusterSpec
 
 logger = logging.getLogger("pybroker.broker.local.node_process")
@@ -49,6 +51,7 @@ ADVICE = {
 }
 
 LOOPBACK = "127.0.0.1"
+_JVM_OPTIONS = ("KAFKA_OPTS", "JVMFLAGS", "SERVER_JVMFLAGS")  # of ZooKeeper's scripts
 
 
 class Ready(Protocol):
@@ -172,7 +175,12 @@ def run_foreground_member(zoo_cfg: Path | None, *, verbose: bool, log_format: st
     if config.servers:
         _run_in_foreground(partial(_member, on_state=_report_state), config, _log_opened)
     else:
-        alone = partial(_zookeeper, log_dir=config.log_dir)
+        alone = partial(
+            _zookeeper,
+            log_dir=config.log_dir,
+            secure_port=config.secure_port,
+            access=config.access,
+        )
         _run_in_foreground(
             alone, config.data_dir, config.client_host, config.client_port, None, _announce
         )
@@ -180,17 +188,18 @@ def run_foreground_member(zoo_cfg: Path | None, *, verbose: bool, log_format: st
 
 def _configured(zoo_cfg: Path | None) -> EnsembleConfig:
     """Raises ClusterError."""
-    from ..zookeeper.quorum.ensemble_config import ConfigurationError
     from ..zookeeper.quorum.environment import SERVERS
 
     try:
         return load_ensemble(zoo_cfg)
-    except (ConfigurationError, OSError) as error:
+    except Exception as error:
+        if not is_expected(error):
+            raise
         raise ClusterError(f"{zoo_cfg or SERVERS}: {describe(error)}") from None
 
 
 def load_ensemble(zoo_cfg: Path | None) -> EnsembleConfig:
-    """Raises ConfigurationError or OSError."""
+    """Raises ConfigurationError, ConfigError or OSError."""
     from ..broker.zookeeper.storage import MY_ID_FILE
     from ..zookeeper.quorum.ensemble_config import parse_config, parse_properties
     from ..zookeeper.quorum.environment import MY_ID, properties_of
@@ -204,7 +213,21 @@ def load_ensemble(zoo_cfg: Path | None) -> EnsembleConfig:
         if MY_ID in os.environ and not (own / MY_ID_FILE).exists():
             (own / MY_ID_FILE).write_text(os.environ[MY_ID] + "\n")
     my_id = Path(properties.get("dataDir", ".")) / MY_ID_FILE
-    return parse_config(properties, my_id.read_text() if my_id.is_file() else None)
+    sections = _jaas_sections(properties)
+    return parse_config(properties, my_id.read_text() if my_id.is_file() else None, sections)
+
+
+def _jaas_sections(properties: Mapping[str, str]) -> Mapping[str, Sequence[LoginModule]]:
+    """Those of the file that zoo.cfg or the options of the JVM name. Raises ConfigError."""
+    file = properties.get("pybroker.jaas.file")
+    options = " ".join(os.environ.get(name, "") for name in _JVM_OPTIONS)
+    if file is None and "java.security.auth.login.config" not in options:
+        return {}
+    from ..broker.config.jaas_file import JAAS_FILE, sections_in
+    from ..broker.config.loading import from_jvm_options
+
+    file = file or from_jvm_options(options).get(JAAS_FILE)
+    return {} if file is None else sections_in(Path(file))
 
 
 def cut_zookeeper_log(data_dir: Path | None, zoo_cfg: Path | None = None) -> list[str]:
@@ -286,7 +309,7 @@ def is_expected(error: BaseException) -> bool:
     from ..broker.config import ConfigError
     from ..broker.zk.registration import RegistrationError
     from ..broker.zk.zookeeper_client import ZooKeeperUnavailable
-    from ..broker.zookeeper.server import NotLoopback
+    from ..broker.zookeeper.client_ports import NotLoopback
     from ..broker.zookeeper.storage import DataDirectoryError
     from ..storage.log_directory import StartupError
     from ..zookeeper.quorum.ensemble_config import ConfigurationError
@@ -387,12 +410,14 @@ def _log_start(config: KafkaConfig) -> None:
 async def _zookeeper(
     data_dir: Path | None,
     host: str,
-    port: int,
+    port: int | None,
     credentials: bytes | None,
     ready: Ready,
     orders: StopOrders,
     *,
     log_dir: Path | None = None,
+    secure_port: SecurePort | None = None,
+    access: Access = OPEN_ACCESS,
     fsync: bool = True,
 ) -> None:
     from ..broker.zookeeper.server import serve_zookeeper
@@ -403,6 +428,8 @@ async def _zookeeper(
         log_dir=log_dir,
         host=host,
         port=port,
+        secure_port=secure_port,
+        access=access,
         credentials=credentials,
         fsync=fsync,
     )

@@ -80,10 +80,10 @@ def member_config(
     tls: Mapping[str, str] | None = None,
     client_ports: Mapping[int, int] | None = None,
 ) -> EnsembleConfig:
-    """The equal of a zoo.cfg for this node; `tls` as in `EnsembleConfig`. `client_ports`, by the
+    """The equal of a zoo.cfg for this node; `tls`: the keys `ssl.quorum.*`. `client_ports`, by the
     number of the member: known ones, which brokers learn from the ensemble.
     """
-    from ..zookeeper.quorum.ensemble_config import EnsembleConfig, Server
+    from ..zookeeper.quorum.ensemble_config import EnsembleConfig, QuorumTlsConfig, Server
 
     named = client_ports or {}
     servers = {
@@ -107,7 +107,7 @@ def member_config(
         my_id=node.node_id,
         servers=servers,
         session_limits_ms=SESSION_LIMITS_MS,
-        tls=tls,
+        tls=None if tls is None else QuorumTlsConfig(tls),
         detours={
             other: Server(other, node.host, quorum, election)
             for (near, other), (quorum, election) in detours.items()

@@ -1,22 +1,35 @@
 """Access control lists: the permissions of identities on a znode.
 
 Mirrors `ZooKeeperServer.checkACL`, `PrepRequestProcessor.fixupACL`, `DigestAuthenticationProvider`
-(SHA-1, ZooKeeper's default) and `IPAuthenticationProvider`. Schemes: world, auth (only when an ACL
-is set; it means the ids of the requester), digest, ip.
+(SHA-1, ZooKeeper's default), `IPAuthenticationProvider`, `SASLAuthenticationProvider` and
+`X509AuthenticationProvider`. Schemes: world, auth (only when an ACL is set; it means the ids of the
+requester), ip, digest, and where a server has them (`access`) sasl and x509.
 
-Left out: sasl and x509, and the super user.
+The user `super` of SASL may do what any other of SASL may. Left out: super users by a key.
 """
 
 import hashlib
 import hmac
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from ..protocol.zookeeper.constants import ANYONE, OPEN_ACL, KeeperError, Perm, ZkCode
 from ..protocol.zookeeper.jute import ACL, Id
+from .access import DIGEST, IP, OPEN_ACCESS, SASL, X509
 
 Acl = tuple[ACL, ...]
+
+# The attributes that Java knows by name in the text of a subject.
+_ATTRIBUTES = (
+    "CN|C|L|S|ST|O|OU|T|IP|STREET|DC|DNQUALIFIER|DNQ|SURNAME|GIVENNAME|INITIALS|GENERATION"
+    "|EMAIL|EMAILADDRESS|UID|SERIALNUMBER"
+)
+_PAIR = rf'\s*(?i:{_ATTRIBUTES}|(?:OID\.)?\d+(?:\.\d+)+)\s*=(?:[^\\",;+]|\\.|"[^"]*")*'
+_KERBEROS_NAME = re.compile(r"[^/@]*(/[^/@]*)?@[^/@]*")
+_SUPER = "super"
+_SUBJECT = re.compile(rf"(?:{_PAIR}(?:[,;+]{_PAIR})*)?", re.DOTALL)
 
 
 def digest_id(credentials: bytes) -> Id:
@@ -62,19 +75,24 @@ def may_read(acl: Acl, identities: Iterable[Id]) -> bool:
     return True
 
 
-def fix_acl(acl: Sequence[ACL] | None, identities: Sequence[Id]) -> Acl:
-    """The ACL to store: checked, without duplicates, `auth` replaced by the requester's ids."""
+def fix_acl(
+    acl: Sequence[ACL] | None,
+    identities: Sequence[Id],
+    schemes: frozenset[str] = OPEN_ACCESS.schemes,
+) -> Acl:
+    """The ACL to store: checked, without duplicates, `auth` replaced by the requester's ids.
+    `schemes`: those of `Access`."""
     fixed: list[ACL] = []
     for entry in dict.fromkeys(acl or ()):
         scheme, name = entry.id
         if entry.id == ANYONE:
             fixed.append(entry)
         elif scheme == "auth":  # the id is ignored: clients send an empty one, or none
-            proven = [identity for identity in identities if identity.scheme == "digest"]
+            proven = [identity for identity in identities if identity.scheme in schemes]
             if not proven:
                 raise KeeperError(ZkCode.INVALID_ACL)
             fixed += [ACL(entry.perms, identity) for identity in proven]
-        elif scheme is not None and name is not None and _is_valid(scheme, name):
+        elif scheme is not None and name is not None and _is_valid(scheme, name, schemes):
             fixed.append(entry)
         else:
             raise KeeperError(ZkCode.INVALID_ACL)
@@ -94,18 +112,23 @@ def without_digests(acl: Acl) -> list[ACL]:
     ]
 
 
-def _is_valid(scheme: str, name: str) -> bool:
-    if scheme == "digest":
+def _is_valid(scheme: str, name: str, schemes: frozenset[str]) -> bool:
+    if scheme == IP:
+        return _network(name) is not None
+    if scheme not in schemes:
+        return False
+    if scheme == DIGEST:
         # Like Java's split(":"), which drops trailing empty parts.
         return len(name.rstrip(":").split(":")) == 2
-    if scheme == "ip":
-        return _network(name) is not None
-    return False
+    if scheme == SASL:
+        return "@" not in name or _KERBEROS_NAME.fullmatch(name) is not None
+    return scheme == X509 and _SUBJECT.fullmatch(name) is not None
 
 
 def _matches(identity: Id, expression: str) -> bool:
-    if identity.scheme != "ip":
-        return identity.id == expression
+    if identity.scheme != IP:
+        is_super = identity.scheme == SASL and identity.id == _SUPER
+        return is_super or identity.id == expression
     network = _network(expression)
     address = _address(identity.id)
     if network is None or address is None:

@@ -63,6 +63,8 @@ class ServerInfo(NamedTuple):
     """Facts that the runtime knows and the state machine does not."""
 
     client_port: int
+    secure_client_port: int
+    """Of both: -1 if there is none."""
     listen_backlog: int
     data_dir: str
     data_dir_bytes: int
@@ -109,7 +111,7 @@ def _conf(machine: ZooKeeperMachine, info: ServerInfo) -> str:
     shortest_ms, longest_ms = machine.sessions.limits_ms
     return _lines(
         f"clientPort={info.client_port}",
-        "secureClientPort=-1",
+        f"secureClientPort={info.secure_client_port}",
         f"dataDir={info.data_dir}",
         f"dataDirSize={info.data_dir_bytes}",
         f"dataLogDir={info.log_dir}",

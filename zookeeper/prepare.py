@@ -33,6 +33,7 @@ from ..protocol.zookeeper.jute import (
     SetDataRequest,
 )
 from ..protocol.zookeeper.paths import path_is_valid
+from .access import OPEN_ACCESS, Access
 from .acl import Acl, check_acl, fix_acl
 from .transactions import (
     Body,
@@ -100,13 +101,18 @@ class Overlay:
 
 
 def prepare(
-    op: int, request: WriteRequest, session_id: int, identities: Sequence[Id], overlay: Overlay
+    op: int,
+    request: WriteRequest,
+    session_id: int,
+    identities: Sequence[Id],
+    overlay: Overlay,
+    access: Access = OPEN_ACCESS,
 ) -> Body:
     """The transaction for one write, noted in the overlay. Raises KeeperError."""
     if request.path is None:
         raise KeeperError(ZkCode.MARSHALLING_ERROR)
     if isinstance(request, CreateRequest | CreateTTLRequest):
-        return _create(op, request, session_id, identities, overlay)
+        return _create(op, request, session_id, identities, overlay, access)
     if isinstance(request, DeleteRequest):
         return _delete(request, identities, overlay)
     if isinstance(request, SetDataRequest):
@@ -118,7 +124,7 @@ def prepare(
         return SetDataTxn(request.path, request.data, version)
     if isinstance(request, SetACLRequest):
         validate_path(request.path)
-        acl = fix_acl(request.acl, identities)
+        acl = fix_acl(request.acl, identities, access.schemes)
         node = overlay.get(request.path)
         check_acl(node.acl, Perm.ADMIN, identities)
         version = _next_version(node.aversion, request.version)
@@ -137,6 +143,7 @@ def _create(
     session_id: int,
     identities: Sequence[Id],
     overlay: Overlay,
+    access: Access,
 ) -> CreateTxn:
     path = request.path
     ttl_ms = request.ttl_ms if isinstance(request, CreateTTLRequest) else -1
@@ -146,7 +153,7 @@ def _create(
             ZkCode.BAD_ARGUMENTS
         )  # ZooKeeper accepts it with a ttl of -1, and crashes
     parent_path = _parent_path(path)
-    acl = fix_acl(request.acl, identities)
+    acl = fix_acl(request.acl, identities, access.schemes)
     parent = overlay.get(parent_path)
     check_acl(parent.acl, Perm.CREATE, identities)
     if mode.is_sequential:

@@ -19,8 +19,11 @@ ZooKeeper's enforce.auth.enabled is not enough for this: its digest scheme accep
 sessions of strangers are written to its log.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol import invariants
 from ..protocol.errors import ProtocolError
@@ -46,10 +49,12 @@ from ..protocol.zookeeper.jute import (
     Id,
     PathResponse,
     ReconfigRequest,
+    SaslToken,
     Stat,
     StatResponse,
     WatcherEvent,
 )
+from .access import OPEN_ACCESS, SASL, Access
 from .acl import digest_id, may_read, proves
 from .passwords import PASSWORD_SIZE
 from .prepare import Overlay, WriteRequest, prepare
@@ -77,6 +82,9 @@ from .tree import Change, DataTree
 from .txn_bytes import encode_txn
 from .watches import Watches
 
+if TYPE_CHECKING:
+    from ..protocol.sasl.digest_md5 import DigestServer
+
 CONTAINER_CHECK_MS = 60_000
 
 
@@ -94,8 +102,10 @@ class Connection:
     __slots__ = (
         "answers_read_only",
         "claim",
+        "failed_login",
         "identities",
         "is_refused",
+        "sasl",
         "session_id",
         "token",
     )
@@ -107,6 +117,8 @@ class Connection:
         # Of a stranger to a closed server; in an ensemble, until the leader has the session.
         self.claim: Claim | None = None
         self.is_refused = False
+        self.failed_login = False  # of SASL, or there was none where one is required
+        self.sasl: DigestServer | None = None  # since the first token
         self.answers_read_only = False  # its connect request had the flag
 
     @property
@@ -123,9 +135,11 @@ class Effects(NamedTuple):
 
 class ZooKeeperMachine:
     __slots__ = (
+        "_access",
         "_admitted",
         "_container_check_at_ms",
         "_container_check_ms",
+        "_entropy",
         "_frames",
         "_reads",
         "_records",
@@ -142,7 +156,11 @@ class ZooKeeperMachine:
         *,
         container_check_ms: int = CONTAINER_CHECK_MS,
         admitted: Id | None = None,
+        access: Access = OPEN_ACCESS,
+        entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
+        self._access = access
+        self._entropy = entropy
         self._admitted = admitted
         self.refused_logins = 0
         self.tree = tree
@@ -178,9 +196,9 @@ class ZooKeeperMachine:
 
     def receive(self, connection: Connection, frame: Buffer, now_ms: int) -> None:
         """One frame without its size. Raises ProtocolError: the connection is to be closed."""
+        if connection.is_refused:
+            return  # it is about to be closed
         if connection.session_id == 0:
-            if connection.is_refused:
-                return  # it is about to be closed
             if connection.claim is None:
                 self._connect(connection, frame, now_ms)
             else:
@@ -191,11 +209,12 @@ class ZooKeeperMachine:
             return  # expired, closed or moved; this connection is about to be closed
         xid, op = jute.read_request_header(frame)
         self.sessions.touch(session, now_ms)
+        body = memoryview(frame)[8:]
+        if self._is_login(connection, xid, op, body):
+            return
         if op == Op.PING:
             self._send(connection, jute.reply_frame(PING_XID, self.tree.last_zxid, 0))
-            return
-        body = memoryview(frame)[8:]
-        if op == Op.MULTI:
+        elif op == Op.MULTI:
             self._multi(connection, xid, body, now_ms)
         elif op in WRITE_REQUESTS:
             self._write(connection, xid, op, body, now_ms)
@@ -203,8 +222,6 @@ class ZooKeeperMachine:
             self._read(connection, xid, op, body)
         elif op in (Op.SET_WATCHES, Op.SET_WATCHES2):
             self._set_watches(connection, xid, op, body)
-        elif op == Op.AUTH:
-            self._authenticate(connection, xid, body)
         elif op == Op.CLOSE_SESSION:
             self._close_session(connection.session_id, xid, now_ms)
             self._reply(connection, xid, 0)
@@ -338,6 +355,52 @@ class ZooKeeperMachine:
         self.sessions.remove(session_id)
         self._log(session_id, cxid, Op.CLOSE_SESSION, CloseSessionTxn(paths), now_ms)
 
+    # Logins
+
+    def _is_login(self, connection: Connection, xid: int, op: int, body: Buffer) -> bool:
+        """Whether the frame is a login, or is refused because there was none; it is handled
+        then."""
+        access = self._access
+        if op == Op.AUTH:
+            self._authenticate(connection, xid, body)
+        elif op == Op.SASL and access.users is not None:
+            self._log_in(connection, xid, body, access.users)
+        elif access.required.isdisjoint(one.scheme for one in connection.identities):
+            if not access.required:
+                return False
+            code = ZkCode.SESSION_CLOSED_REQUIRE_SASL_AUTH
+            self._refuse_login(connection, jute.reply_frame(xid, 0, code))
+        else:
+            return False
+        return True
+
+    def _log_in(
+        self, connection: Connection, xid: int, body: Buffer, users: Mapping[str, str]
+    ) -> None:
+        """One step of SASL's DIGEST-MD5. Raises ProtocolError if its login is over."""
+        from .sasl_login import new_login, next_step
+
+        token = jute.decode(SaslToken, body).token or b""
+        if connection.sasl is None:
+            connection.sasl = new_login(users, self._entropy)
+        answer, user = next_step(connection.sasl, token)
+        if user is not None:
+            connection.identities.append(Id(SASL, user))
+        if answer is None:
+            self.refused_logins += 1
+            is_required = SASL in self._access.required
+            if is_required or not self._access.keeps_failed:
+                code = ZkCode.AUTH_FAILED
+                if is_required:
+                    code = ZkCode.SESSION_CLOSED_REQUIRE_SASL_AUTH
+                self._refuse_login(connection, jute.reply_frame(xid, 0, code, SaslToken(None)))
+                return
+        self._send(connection, jute.reply_frame(xid, 0, 0, SaslToken(answer)))
+
+    def _refuse_login(self, connection: Connection, frame: bytes) -> None:
+        connection.failed_login = True
+        self._refuse(connection, frame)
+
     def _authenticate(self, connection: Connection, xid: int, body: Buffer) -> None:
         packet = jute.decode(AuthPacket, body)
         if packet.scheme == "digest" and packet.auth:
@@ -382,9 +445,9 @@ class ZooKeeperMachine:
         except ProtocolError:
             self._reply(connection, xid, ZkCode.MARSHALLING_ERROR)
             return
-        session_id = connection.session_id
+        session_id, identities = connection.session_id, connection.identities
         try:
-            txn = prepare(op, request, session_id, connection.identities, Overlay(self.tree))
+            txn = prepare(op, request, session_id, identities, Overlay(self.tree), self._access)
         except KeeperError as error:
             self._fail(connection, xid, error.code, now_ms)
             return
@@ -420,7 +483,8 @@ class ZooKeeperMachine:
         parts: list[tuple[Op, Body]] = []
         for op, request in requests:
             try:
-                parts.append((op, prepare(op, request, session_id, identities, overlay)))
+                txn = prepare(op, request, session_id, identities, overlay, self._access)
+                parts.append((op, txn))
             except KeeperError as error:
                 codes = [0] * len(parts) + [error.code]
                 codes += [ZkCode.RUNTIME_INCONSISTENCY] * (len(requests) - len(codes))

@@ -54,7 +54,7 @@ def section_of(config: KafkaConfig, *names: str) -> Section | None:
     file = config.get_optional_string(JAAS_FILE)
     if file is None:
         return None
-    sections = _sections(Path(file))
+    sections = sections_in(Path(file))
     for name in names:
         if name in sections:
             return Section(f"{JAAS_FILE}: section {name} of {file}", tuple(sections[name]))
@@ -66,7 +66,8 @@ def server_sections(listener: str) -> tuple[str, str]:
     return f"{listener.lower()}.{SERVER_SECTION}", SERVER_SECTION
 
 
-def _sections(path: Path) -> dict[str, list[LoginModule]]:
+def sections_in(path: Path) -> dict[str, list[LoginModule]]:
+    """The modules of each section. Raises ConfigError."""
     try:
         status = path.stat()
         return _read(path, status.st_mtime_ns, status.st_size)

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...protocol.sasl.jaas import DIGEST_MODULE
 from ...tls.settings import (
     JKS,
     PEM,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 CREDENTIALS_FILE: Final = "pybroker.zookeeper.credentials.file"
 CLIENT_SECTION: Final = "Client"
-DIGEST_MODULE: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
 
 # Readers of these could log in as a user: only brokers may read them.
 SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")

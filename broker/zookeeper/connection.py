@@ -11,6 +11,7 @@ from struct import Struct
 import trio
 
 from ...protocol.errors import ProtocolError
+from ...protocol.zookeeper.jute import Id
 from ...zookeeper import four_letter
 from ...zookeeper.connection_stats import ConnectionStats
 from ...zookeeper.zookeeper_server import Connection
@@ -66,6 +67,10 @@ class Client:
         session_id = self.connection.session_id if self.connection else 0
         suffix = f" (session {session_id:#x})" if session_id else ""
         return f"{self.host}:{self.port}{suffix}"
+
+    async def shake_hands(self) -> list[Id]:
+        """Wait for the end of TLS's handshake; returns the identities that it proves."""
+        return []
 
     # In
 

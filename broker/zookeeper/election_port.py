@@ -6,8 +6,8 @@ counts, so there is no queue; the last one is sent again on a new connection. A 
 when there is a message for it. The election is notified of a connection that ends, and of a member
 whose port refuses one: its process is gone.
 
-Limits: the first message and the connection attempt have CONNECT_S; a message has its size in
-front, at most MAX_MESSAGE_BYTES.
+Limits: the first message and the connection attempt, with its login (`quorum_login`), have
+CONNECT_S; a message has its size in front, at most MAX_MESSAGE_BYTES.
 """
 
 import logging
@@ -23,6 +23,8 @@ from ...zookeeper.quorum.election_messages import (
     try_message,
 )
 from ...zookeeper.quorum.ensemble_config import Server
+from ...zookeeper.quorum.login_config import MemberLogin
+from .quorum_port import admitted, logged_in
 from .quorum_tls import QuorumTls, accepted, connected
 
 CONNECT_S = 5.0
@@ -54,7 +56,7 @@ class _Peer:
 
 
 class ElectionPort:
-    __slots__ = ("_events", "_my_id", "_nursery", "_peers", "_servers", "_tls")
+    __slots__ = ("_events", "_login", "_my_id", "_nursery", "_peers", "_servers", "_tls")
 
     def __init__(
         self,
@@ -62,8 +64,10 @@ class ElectionPort:
         servers: Mapping[int, Server],
         events: ElectionEvents,
         tls: QuorumTls | None = None,
+        login: MemberLogin | None = None,
     ) -> None:
         self._tls = tls
+        self._login = login
         self._my_id = my_id
         self._servers = servers
         self._events = events
@@ -90,12 +94,18 @@ class ElectionPort:
 
     async def _dial(self, receiver: int, peer: _Peer) -> None:
         server, own = self._servers[receiver], self._servers[self._my_id]
+        plain = stream = None
         try:
             with trio.fail_after(CONNECT_S):
                 plain = await trio.open_tcp_stream(server.host, server.election_port)
-                stream = await connected(plain, server.host, self._tls)
+                made = await connected(plain, server.host, self._tls)
                 address = f"{own.host}:{own.election_port}"
-                await stream.send_all(encode_first_message(self._my_id, address))
+                await made.send_all(encode_first_message(self._my_id, address))
+                begun = await logged_in(made, self._login)
+                stream = made
+        except ProtocolError as error:
+            logger.warning("the election port of server %d: %s", receiver, error)
+            return
         except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
             logger.debug("member %d cannot be reached: %s", receiver, error.__cause__ or error)
             if is_refusal(error):
@@ -103,11 +113,13 @@ class ElectionPort:
             return
         finally:
             peer.is_connecting = False
+            if stream is None and plain is not None:
+                await trio.aclose_forcefully(plain)
         if receiver > self._my_id:
             with trio.move_on_after(CONNECT_S):
                 await stream.aclose()  # it connects to us now
             return
-        await self._run(receiver, peer, stream, b"")
+        await self._run(receiver, peer, stream, begun)
 
     async def _accepted(self, plain: trio.SocketStream) -> None:
         stream: trio.abc.Stream = plain
@@ -121,7 +133,10 @@ class ElectionPort:
                     if not piece:
                         return
                     data += piece
-                    found = try_first_message(data)
+                    first = try_first_message(data)
+                    if first is not None:
+                        begun = await admitted(stream, self._login, bytes(data[first[2] :]))
+                        found = first
         except (ProtocolError, OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
             told = error.__cause__ or error
             logger.warning("closed a connection to the election port: %s", told)
@@ -129,7 +144,7 @@ class ElectionPort:
         finally:
             if found is None:
                 await trio.aclose_forcefully(stream)
-        sender, _, end = found
+        sender, _, _ = found
         peer = self._peers.setdefault(sender, _Peer())
         if sender < self._my_id and sender in self._servers:
             await trio.aclose_forcefully(stream)
@@ -140,7 +155,7 @@ class ElectionPort:
             logger.warning("a server with our own number, %d, connects to us", sender)
             await trio.aclose_forcefully(stream)
         else:
-            await self._run(sender, peer, stream, bytes(data[end:]))
+            await self._run(sender, peer, stream, begun)
 
     async def _run(self, number: int, peer: _Peer, stream: trio.abc.Stream, rest: bytes) -> None:
         """Send and receive on the one connection with a member, in place of an older one."""

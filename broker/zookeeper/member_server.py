@@ -11,11 +11,11 @@ ZooKeeper closes its connection at once, and the client comes back after a pause
 """
 
 import logging
-import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import trio
 
+from ...protocol.errors import ProtocolError
 from ...zookeeper.acl import digest_id
 from ...zookeeper.four_letter import EnsembleInfo
 from ...zookeeper.passwords import passwords_of
@@ -26,16 +26,15 @@ from ...zookeeper.quorum.leader import LearnerStage, Limits
 from ...zookeeper.quorum.member import LEADER_LINK, EnsembleSpec, Member
 from ...zookeeper.sessions import SessionTable
 from ...zookeeper.zookeeper_server import CONTAINER_CHECK_MS, Connection
+from .client_ports import ClientPort, client_ports, listen
 from .election_port import ElectionEvents, ElectionPort
 from .member_storage import MemberStorage, open_member_storage
-from .quorum_port import CONNECT_S, QuorumLink, dial
+from .quorum_port import CONNECT_S, QuorumLink, admitted, dial
 from .quorum_tls import QuorumTls, accepted, quorum_tls
 from .server import (
     MAX_WAITING_FRAMES,
     Clock,
     ZooKeeperServer,
-    check_loopback,
-    listen,
     restore_sessions,
 )
 
@@ -67,11 +66,13 @@ async def serve_member(
     member would be reachable from other hosts, and DataDirectoryError if the directory cannot be
     used.
     """
-    if credentials is not None:
-        check_loopback(config.client_host)
     tls = None if config.tls is None else quorum_tls(config.tls)
-    listener = listen(config.client_host, config.client_port)
-    try:
+    with client_ports(
+        config.client_host,
+        config.client_port,
+        config.secure_port,
+        is_closed=credentials is not None,
+    ) as ports:
         storage = open_member_storage(config.data_dir, config.log_dir, fsync=fsync)
         try:
             clock = Clock()
@@ -91,18 +92,17 @@ async def serve_member(
                 config.my_id,
                 container_check_ms=container_check_ms,
                 admitted=None if credentials is None else digest_id(credentials),
+                access=config.access,
             )
             limits = Limits(config.tick_ms, config.init_limit, config.sync_limit)
             spec = EnsembleSpec(
                 config.my_id, config.voters, config.is_observer, limits, config.text
             )
             member = Member(spec, storage, machine, storage.recovered.recent, now_ms)
-            server = MemberServer(listener, storage, machine, clock, config, member, tls, on_state)
+            server = MemberServer(ports, storage, machine, clock, config, member, tls, on_state)
             await server.run(task_status)
         finally:
             storage.close()
-    finally:
-        listener.close()
 
 
 class MemberServer(ZooKeeperServer):
@@ -120,7 +120,7 @@ class MemberServer(ZooKeeperServer):
 
     def __init__(
         self,
-        listener: socket.socket,
+        ports: Sequence[ClientPort],
         storage: MemberStorage,
         machine: EnsembleMachine,
         clock: Clock,
@@ -130,7 +130,7 @@ class MemberServer(ZooKeeperServer):
         on_state: Callable[[str, bool], None],
     ) -> None:
         super().__init__(
-            listener,
+            ports,
             storage,
             machine,
             clock,
@@ -142,7 +142,9 @@ class MemberServer(ZooKeeperServer):
         self._tls = tls
         self._on_state = on_state
         events = ElectionEvents(self._notified, self._refused, self._disconnected)
-        self._election_port = ElectionPort(config.my_id, config.reached, events, tls)
+        self._election_port = ElectionPort(
+            config.my_id, config.reached, events, tls, config.member_login
+        )
         self._links: set[QuorumLink] = set()
         self._leader_link: QuorumLink | None = None
         self._state_told: tuple[PeerState, bool] | None = None
@@ -306,8 +308,10 @@ class MemberServer(ZooKeeperServer):
         try:
             host, port = stream.socket.getpeername()[:2]
             with trio.fail_after(CONNECT_S):
-                link = QuorumLink(await accepted(stream, self._tls), f"{host}:{port}")
-        except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
+                shaken = await accepted(stream, self._tls)
+                begun = await admitted(shaken, self._config.member_login)
+                link = QuorumLink(shaken, f"{host}:{port}", begun)
+        except (ProtocolError, OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
             told = error.__cause__ or error
             logger.warning("closed a connection to the quorum port: %s", told)
             return
@@ -344,7 +348,8 @@ class MemberServer(ZooKeeperServer):
             finally:
                 self._perform_effects()
 
-        link = await dial(self._config.reached[leader_id], is_wanted, self._tls)
+        leader = self._config.reached[leader_id]
+        link = await dial(leader, is_wanted, self._tls, self._config.member_login)
         if link is None or not is_wanted():
             if link is not None:
                 link.scope.cancel()

@@ -16,6 +16,7 @@ import trio
 from ...protocol.errors import ProtocolError
 from ...zookeeper.quorum.ensemble_config import Server
 from ...zookeeper.quorum.leader import Piece
+from ...zookeeper.quorum.login_config import MemberLogin
 from .quorum_tls import QuorumTls, connected
 
 RECEIVE_BYTES = 256 * 1024
@@ -28,12 +29,14 @@ logger = logging.getLogger("pybroker.broker.zookeeper.quorum_port")
 
 
 class QuorumLink:
-    """One connection. As a token, it is the link of a learner that came to us."""
+    """One connection. As a token, it is the link of a learner that came to us. `begun`: the bytes
+    that have been received already."""
 
-    __slots__ = ("_queue", "_queued_bytes", "_stream", "_wake", "address", "scope")
+    __slots__ = ("_begun", "_queue", "_queued_bytes", "_stream", "_wake", "address", "scope")
 
-    def __init__(self, stream: trio.abc.Stream, address: str) -> None:
+    def __init__(self, stream: trio.abc.Stream, address: str, begun: bytes = b"") -> None:
         self._stream = stream
+        self._begun = begun
         self.address = address
         self._queue: deque[bytes | Iterator[bytes]] = deque()
         self._queued_bytes = 0
@@ -61,6 +64,9 @@ class QuorumLink:
             try:
                 async with self._stream, trio.open_nursery() as nursery:
                     nursery.start_soon(self._send_forever)
+                    if self._begun:
+                        received(self._begun)
+                        self._begun = b""
                     while True:
                         data = await self._stream.receive_some(RECEIVE_BYTES)
                         if not data:
@@ -95,18 +101,46 @@ class QuorumLink:
                         await self._stream.send_all(chunk)
 
 
+async def logged_in(stream: trio.abc.Stream, login: MemberLogin | None) -> bytes:
+    """Log in at another member, if we do; returns what it has sent behind that. Raises
+    ProtocolError, or BrokenResourceError."""
+    if login is None:
+        return b""
+    from .quorum_login import log_in
+
+    return await log_in(stream, login)
+
+
+async def admitted(stream: trio.abc.Stream, login: MemberLogin | None, data: bytes = b"") -> bytes:
+    """Let another member log in at us, which has sent `data` so far; returns what it has sent
+    behind that. Raises ProtocolError if it must and does not, or BrokenResourceError."""
+    if login is None:
+        return data
+    from .quorum_login import admit
+
+    return await admit(stream, login, data)
+
+
 async def dial(
-    server: Server, wanted: Callable[[], bool], tls: QuorumTls | None
+    server: Server, wanted: Callable[[], bool], tls: QuorumTls | None, login: MemberLogin | None
 ) -> QuorumLink | None:
     """Connect to the quorum port of a server; None as soon as it is not `wanted` any more."""
     while wanted():
+        plain = None
         try:
             with trio.move_on_after(CONNECT_S):
-                stream = await trio.open_tcp_stream(server.host, server.quorum_port)
-                address = f"{server.host}:{server.quorum_port}"
-                return QuorumLink(await connected(stream, server.host, tls), address)
-        except (OSError, trio.BrokenResourceError) as error:
+                plain = await trio.open_tcp_stream(server.host, server.quorum_port)
+                stream = await connected(plain, server.host, tls)
+                begun = await logged_in(stream, login)
+                link = QuorumLink(stream, f"{server.host}:{server.quorum_port}", begun)
+                plain = None  # it is the link's
+                return link
+        except (OSError, trio.BrokenResourceError, ProtocolError) as error:
             told = error.__cause__ or error
-            logger.debug("the quorum port of server %d: %s", server.server_id, told)
+            level = logging.WARNING if isinstance(error, ProtocolError) else logging.DEBUG
+            logger.log(level, "the quorum port of server %d: %s", server.server_id, told)
+        finally:
+            if plain is not None:
+                await trio.aclose_forcefully(plain)
         await trio.sleep(RETRY_S)
     return None

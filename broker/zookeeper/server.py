@@ -11,15 +11,15 @@ they cannot keep the brokers out.
 
 Limits: frames (`jute.maxbuffer`), connections a host (`maxClientCnxns`), bytes queued to a slow
 client, frames that wait for the disk, time until the connect request (as ZooKeeper's
-`sessionlessCnxnTimeout`). Bad input closes its connection with one log line.
+`sessionlessCnxnTimeout`), in which a handshake of TLS is to be done, too. Bad input closes its
+connection with one log line.
 """
 
 import errno
 import logging
 import os
-import socket
 from collections import Counter
-from ipaddress import ip_address
+from collections.abc import Sequence
 from pathlib import Path
 from time import time
 
@@ -27,9 +27,11 @@ import trio
 
 from ...protocol.errors import ProtocolError
 from ...zookeeper import four_letter
+from ...zookeeper.access import OPEN_ACCESS, Access
 from ...zookeeper.acl import digest_id
 from ...zookeeper.connection_stats import ConnectionStats, ServerStats
 from ...zookeeper.passwords import passwords_of
+from ...zookeeper.quorum.ensemble_config import SecurePort
 from ...zookeeper.sessions import SessionTable
 from ...zookeeper.zookeeper_server import (
     CONTAINER_CHECK_MS,
@@ -37,13 +39,13 @@ from ...zookeeper.zookeeper_server import (
     ZooKeeperMachine,
 )
 from ..resources import process_facts
+from .client_ports import LISTEN_BACKLOG, ClientPort, client_ports
 from .connection import Client, ClientGone
 from .storage import ZooKeeperStorage, open_storage
 
 MAX_CONNECTIONS_PER_HOST = 60  # maxClientCnxns' default
 MAX_WAITING_FRAMES = 10_000  # for the disk, all clients; above it, requests are not read
 SESSIONLESS_TIMEOUT_S = 10.0
-LISTEN_BACKLOG = 128
 OUT_OF_FILES_PAUSE_S = 0.1
 STRANGERS_PAUSE_S = 10.0  # between two lines about clients without a login
 NEVER = float("inf")
@@ -51,35 +53,30 @@ NEVER = float("inf")
 logger = logging.getLogger("pybroker.broker.zookeeper.server")
 
 
-class NotLoopback(Exception):
-    """A closed server would listen where other hosts hear its credentials."""
-
-
 async def serve_zookeeper(
     data_dir: Path | None,
     *,
     log_dir: Path | None = None,
     host: str = "127.0.0.1",
-    port: int = 2181,
+    port: int | None = 2181,
+    secure_port: SecurePort | None = None,
     tick_time_ms: int = 2000,
     fsync: bool = True,
     max_connections_per_host: int = MAX_CONNECTIONS_PER_HOST,
     container_check_ms: int = CONTAINER_CHECK_MS,
     credentials: bytes | None = None,
+    access: Access = OPEN_ACCESS,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled; `task_status.started(port)` once clients can connect.
 
     Without a data directory all is kept in memory; `log_dir` is the directory of the log, if it is
     another one. `credentials`, user:password, close it to all
-    other clients. Raises OSError if the port is taken, NotLoopback if a closed server would be
-    reachable from other hosts, and DataDirectoryError if the directory is in use, not ours, or
-    cannot be recovered.
+    other clients. Raises OSError if a port is taken, NotLoopback if a closed server would be
+    reachable from other hosts, ConfigurationError for TLS that cannot be, and DataDirectoryError if
+    the directory is in use, not ours, or cannot be recovered.
     """
-    if credentials is not None:
-        check_loopback(host)
-    listener = listen(host, port)
-    try:
+    with client_ports(host, port, secure_port, is_closed=credentials is not None) as ports:
         storage = open_storage(data_dir, log_dir, fsync=fsync)
         try:
             clock = Clock()
@@ -91,53 +88,19 @@ async def serve_zookeeper(
                 sessions,
                 container_check_ms=container_check_ms,
                 admitted=None if credentials is None else digest_id(credentials),
+                access=access,
             )
             server = ZooKeeperServer(
-                listener, storage, machine, clock, tick_time_ms, max_connections_per_host
+                ports, storage, machine, clock, tick_time_ms, max_connections_per_host
             )
             await server.run(task_status)
         finally:
             storage.close()
-    finally:
-        listener.close()
 
 
 def restore_sessions(sessions: SessionTable, storage: ZooKeeperStorage, now_ms: int) -> None:
     for session_id, timeout_ms in storage.recovered.sessions.items():
         sessions.add(session_id, timeout_ms, now_ms)
-
-
-def check_loopback(host: str) -> None:
-    """Raises NotLoopback."""
-    if not _is_loopback(host):
-        raise NotLoopback(
-            f"ZooKeeper's credentials would cross the network from {host} in plain text: with them "
-            "it listens on 127.0.0.1, ::1 or localhost only"
-        )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises OSError with the address."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setblocking(False)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(LISTEN_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise OSError(
-            error.errno, f"ZooKeeper cannot listen on {host}:{port}: {error.strerror}"
-        ) from error
-    return listener
 
 
 class Clock:
@@ -164,12 +127,12 @@ class ZooKeeperServer:
         "_flush_wanted",
         "_flushed",
         "_is_flushing",
-        "_listener",
         "_machine",
         "_max_connections_per_host",
         "_next_telling",
         "_nursery",
         "_per_host",
+        "_ports",
         "_started_ms",
         "_stats",
         "_storage",
@@ -182,7 +145,7 @@ class ZooKeeperServer:
 
     def __init__(
         self,
-        listener: socket.socket,
+        ports: Sequence[ClientPort],
         storage: ZooKeeperStorage,
         machine: ZooKeeperMachine,
         clock: Clock,
@@ -191,7 +154,7 @@ class ZooKeeperServer:
     ) -> None:
         self._clock = clock
         self._machine = machine
-        self._listener = listener
+        self._ports = ports
         self._storage = storage
         self._tick_ms = tick_ms
         self._max_connections_per_host = max_connections_per_host
@@ -211,8 +174,8 @@ class ZooKeeperServer:
 
     @property
     def port(self) -> int:
-        name: tuple[str, int] = self._listener.getsockname()
-        return name[1]
+        """That without TLS, if there is one."""
+        return self._ports[0].number
 
     async def run(self, task_status: trio.TaskStatus[int]) -> None:
         async with trio.open_nursery() as nursery:
@@ -223,7 +186,8 @@ class ZooKeeperServer:
             nursery.start_soon(self._tick_forever)
             self._perform_effects()
             task_status.started(self.port)
-            await self._accept_forever()
+            for port in self._ports:
+                nursery.start_soon(self._accept_forever, port)
 
     # A member of an ensemble overrides these
 
@@ -251,12 +215,12 @@ class ZooKeeperServer:
 
     # Connections
 
-    async def _accept_forever(self) -> None:
+    async def _accept_forever(self, port: ClientPort) -> None:
         assert self._nursery is not None
         while True:
-            await trio.lowlevel.wait_readable(self._listener)
+            await trio.lowlevel.wait_readable(port.listener)
             try:
-                sock, address = self._listener.accept()
+                sock, address = port.listener.accept()
             except (BlockingIOError, ConnectionError):
                 continue
             except OSError as error:
@@ -278,7 +242,7 @@ class ZooKeeperServer:
                 continue
             stats = ConnectionStats(self._stats, self._clock.now_ms())
             try:
-                client = Client(sock, client_host, client_port, stats)
+                client = port.client(sock, client_host, client_port, stats)
             except OSError:  # it has been closed again
                 sock.close()
                 continue
@@ -323,7 +287,7 @@ class ZooKeeperServer:
         except (ClientGone, OSError) as error:
             logger.debug("the connection from %s ended: %s", client.address, error)
         finally:
-            if connection.is_refused and self._machine.is_closed:
+            if connection.failed_login or (connection.is_refused and self._machine.is_closed):
                 self._log_stranger(client)
             self._machine.disconnected(connection)
             client.close()
@@ -335,6 +299,7 @@ class ZooKeeperServer:
     async def _serve_requests(self, client: Client, connection: Connection) -> None:
         deadline = trio.current_time() + SESSIONLESS_TIMEOUT_S
         with trio.CancelScope(deadline=deadline) as patience:
+            connection.identities += await client.shake_hands()
             word = await client.receive_first()
         if patience.cancelled_caught:
             raise ProtocolError(f"no connect request within {SESSIONLESS_TIMEOUT_S:.0f} s")
@@ -377,11 +342,16 @@ class ZooKeeperServer:
             logger.exception("the four-letter word %r cannot be answered", word)
             return b"the answer failed; see the log\n"
 
+    def _port_number(self, *, with_tls: bool) -> int:
+        """-1: there is none."""
+        return next((it.number for it in self._ports if bool(it.tls) == with_tls), -1)
+
     def _info(self, asking: Client) -> four_letter.ServerInfo:
         now_ms = self._clock.now_ms()
         data_dir, log_dir = self._storage.places
         return four_letter.ServerInfo(
-            client_port=self.port,
+            client_port=self._port_number(with_tls=False),
+            secure_client_port=self._port_number(with_tls=True),
             listen_backlog=LISTEN_BACKLOG,
             data_dir=str(data_dir or "(memory)"),
             data_dir_bytes=0 if data_dir is None else process_facts.bytes_in(data_dir),

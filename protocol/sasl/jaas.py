@@ -25,6 +25,7 @@ from typing import NamedTuple
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTHBEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+DIGEST_MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule"
 KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 
 MODULES: Mapping[str, str] = MappingProxyType(

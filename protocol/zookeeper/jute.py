@@ -321,6 +321,13 @@ class AuthPacket(NamedTuple):
     auth: bytes | None
 
 
+@record(BUFFER)
+class SaslToken(NamedTuple):
+    """`GetSASLRequest` and `SetSASLResponse`."""
+
+    token: bytes | None
+
+
 @record(LONG, _STRINGS, _STRINGS, _STRINGS)
 class SetWatches(NamedTuple):
     relative_zxid: int

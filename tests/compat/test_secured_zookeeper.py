@@ -1,4 +1,5 @@
-"""The broker's connection to the real ZooKeeper over TLS, with SASL, with digest, and its ACLs."""
+"""The broker's connection over TLS, with SASL, with digest, and its ACLs: to the real ZooKeeper and
+to ours."""
 
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
@@ -40,9 +41,11 @@ PATHS = (
 )
 
 
-@pytest.fixture(scope="module")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredZooKeeper]:
-    with secured_zookeeper(tmp_path_factory.mktemp("secured")) as running:
+@pytest.fixture(scope="module", params=["real", "ours"])
+def zookeeper(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SecuredZooKeeper]:
+    with secured_zookeeper(tmp_path_factory.mktemp("secured"), request.param) as running:
         yield running
 
 

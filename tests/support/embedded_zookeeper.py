@@ -10,6 +10,8 @@ from queue import SimpleQueue
 import trio
 
 from pybroker_kafka.broker.zookeeper.server import serve_zookeeper
+from pybroker_kafka.zookeeper.access import OPEN_ACCESS, Access
+from pybroker_kafka.zookeeper.quorum.ensemble_config import SecurePort
 
 Started = tuple[int, trio.lowlevel.TrioToken, trio.CancelScope]
 
@@ -19,7 +21,9 @@ def embedded_zookeeper(
     data_dir: Path | None = None,
     *,
     log_dir: Path | None = None,
-    port: int = 0,
+    port: int | None = 0,
+    secure_port: SecurePort | None = None,
+    access: Access = OPEN_ACCESS,
     tick_ms: int = 200,
     container_check_ms: int = 500,
     max_connections_per_host: int = 0,
@@ -31,6 +35,8 @@ def embedded_zookeeper(
         serve_zookeeper,
         log_dir=log_dir,
         port=port,
+        secure_port=secure_port,
+        access=access,
         tick_time_ms=tick_ms,
         container_check_ms=container_check_ms,
         max_connections_per_host=max_connections_per_host,

@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -95,8 +95,10 @@ class Ensemble:
         tick_ms: int = 500,
         observers: int = 0,
         settings: Mapping[str, str] = MappingProxyType({}),
+        own_settings: Callable[[int], Mapping[str, str]] = lambda number: {},
     ) -> None:
-        self._settings = settings
+        """`own_settings`: those of one member, by its number."""
+        self._settings, self._own_settings = settings, own_settings
         ports = {n: (free_port(), free_port()) for n in range(1, len(kinds) + 1)}
         voters = len(kinds) - observers
         servers = "".join(
@@ -116,13 +118,14 @@ class Ensemble:
         clients, 0 for a free one."""
         directory = self._directory / f"{number}-{kind}"
         shutil.rmtree(directory, ignore_errors=True)
+        settings = {**self._settings, **self._own_settings(number)}
         if kind == "ours":
             member: Member = OurMember(
                 directory,
                 number,
                 self._servers,
                 tick_ms=self._tick_ms,
-                settings=self._settings,
+                settings=settings,
                 port=port,
             )
         else:
@@ -131,7 +134,7 @@ class Ensemble:
                 tick_ms=self._tick_ms,
                 member_id=number,
                 members=self._ports,
-                settings=self._settings,
+                settings=settings,
                 port=port,
             )
         self.members[number] = member
@@ -221,8 +224,16 @@ def ensemble(
     tick_ms: int = 500,
     observers: int = 0,
     settings: Mapping[str, str] = MappingProxyType({}),
+    own_settings: Callable[[int], Mapping[str, str]] = lambda number: {},
 ) -> Iterator[Ensemble]:
-    running = Ensemble(directory, kinds, tick_ms=tick_ms, observers=observers, settings=settings)
+    running = Ensemble(
+        directory,
+        kinds,
+        tick_ms=tick_ms,
+        observers=observers,
+        settings=settings,
+        own_settings=own_settings,
+    )
     try:
         yield running
     finally:

@@ -1,10 +1,9 @@
 """A pytest plugin (`-p tests.support.kazoo_harness`) that runs kazoo's own suite on our ZooKeeper.
 
 kazoo's harness (`kazoo.testing`) writes a zoo.cfg and starts `java ... QuorumPeerMain zoo.cfg`. It
-is left as it is: a program named `java`, first on PATH, starts `pybroker zookeeper` with the port
-and the directory of that file instead, and `pybroker zookeeper zoo.cfg` for a member of an
-ensemble; MEMBERS has their number. With REAL_JARS set to a directory of jars, the real server runs
-under the same suite, for comparison.
+is left as it is: a program named `java`, first on PATH, starts `pybroker zookeeper zoo.cfg` with
+that file instead, and with its JAAS file; MEMBERS has the number of members of an ensemble. With
+REAL_JARS set to a directory of jars, the real server runs under the same suite, for comparison.
 
 Left out, each with its reason: tests that need an ensemble or TLS. Without TLS the harness's
 certificates are of no use, so the two libraries that make them are replaced by mocks.
@@ -23,7 +22,7 @@ from tests.support.processes import free_port
 ROOT = Path(__file__).resolve().parent.parent.parent
 REAL_JARS = "PYBROKER_KAZOO_SUITE_JARS"
 ENSEMBLE = "needs an ensemble; fails on one real server too"
-NO_TLS = "the embedded ZooKeeper has no TLS for clients"
+NO_TLS = "the harness has no certificates here"
 LEFT_OUT = {
     "test_update_host_list": ENSEMBLE,
     "TestReconfig": ENSEMBLE,
@@ -41,18 +40,15 @@ import os, sys
 from pybroker_kafka.cli.main import main
 with open(sys.argv[-1]) as file:
     lines = [line for line in file if "=" in line]
-config = dict(line.rstrip().split("=", 1) for line in lines)
-if "server.1" in config:
-    member = sys.argv[-1] + ".member"
-    with open(member, "w") as file:
-        file.writelines(line for line in lines if not line.startswith({not_ours}))
-    sys.exit(main(["zookeeper", member]))
-directory = os.path.join(config["dataDir"], "version-2")
-main(["zookeeper", "--port", config["clientPort"], "--data-dir", directory])
+ours = sys.argv[-1] + ".ours"
+with open(ours, "w") as file:
+    file.writelines(line for line in lines if not line.startswith({not_ours}))
+os.environ["SERVER_JVMFLAGS"] = " ".join(it for it in sys.argv if it.startswith("-Djava.security"))
+sys.exit(main(["zookeeper", ours]))
 """
 
 
-# Of the harness's zoo.cfg: refused by a member.
+# Of the harness's zoo.cfg: refused here, or with stores that are mocks.
 NOT_OURS = ("secureClientPort=", "reconfigEnabled=")
 
 

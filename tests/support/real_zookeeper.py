@@ -48,7 +48,7 @@ class RealZooKeeper:
         port: int = 0,
     ) -> None:
         self.port = port or free_port()
-        self._jvm_options = jvm_options
+        self.jvm_options = jvm_options
         self._directory = directory
         self._container_check_ms = container_check_ms
         self._log = directory / "server.log"
@@ -80,7 +80,7 @@ class RealZooKeeper:
             "-Dzookeeper.admin.enableServer=false",
             f"-Dznode.container.checkIntervalMs={self._container_check_ms}",
             "-Dzookeeper.forceSync=no",
-            *self._jvm_options,
+            *self.jvm_options,
             "-cp",
             f"{jar_directory}/*",
             SERVER_CLASS,

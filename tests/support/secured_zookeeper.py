@@ -1,4 +1,5 @@
-"""The real ZooKeeper with a TLS port that asks for certificates, and with SASL on both ports."""
+"""A ZooKeeper, the real one or ours, with a TLS port that asks for certificates, and with SASL on
+both ports."""
 
 import contextlib
 import subprocess
@@ -6,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.ensembles import OurMember
 from tests.support.processes import free_port
 from tests.support.real_zookeeper import real_zookeeper
 
@@ -29,8 +31,8 @@ class SecuredZooKeeper(NamedTuple):
 
 
 @contextlib.contextmanager
-def secured_zookeeper(directory: Path) -> Iterator[SecuredZooKeeper]:
-    """Run one; skips the test where there is none to run."""
+def secured_zookeeper(directory: Path, kind: str = "real") -> Iterator[SecuredZooKeeper]:
+    """Run one, "real" or "ours"; skips the test where there is none to run."""
     directory.mkdir(parents=True, exist_ok=True)
     authority = make_authority(directory, "authority")
     server = make_store(directory, "server", authority, "subjectAltName=DNS:localhost")
@@ -41,19 +43,29 @@ def secured_zookeeper(directory: Path) -> Iterator[SecuredZooKeeper]:
     jaas.write_text(SERVER_JAAS)
     secure_port = free_port()
     settings = {
-        "secureClientPort": secure_port,
+        "secureClientPort": str(secure_port),
         "secureClientPortAddress": "127.0.0.1",
         "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
         "authProvider.x509": "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
         "authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
-        "ssl.keyStore.location": server,
-        "ssl.trustStore.location": authority,
+        "ssl.keyStore.location": str(server),
+        "ssl.trustStore.location": str(authority),
         "ssl.clientAuth": "need",
         "ssl.enabledProtocols": "TLSv1.2,TLSv1.3",
         "ssl.hostnameVerification": "false",
     }
-    login = [f"-Djava.security.auth.login.config={jaas}"]
-    with real_zookeeper(directory / "real", settings=settings, jvm_options=login) as port:
+    login = f"-Djava.security.auth.login.config={jaas}"
+    place = directory / kind
+    if kind == "ours":
+        ours = OurMember(place, 0, "", tick_ms=2000, settings=settings)
+        ours.environment = {"SERVER_JVMFLAGS": login}
+        ours.start()
+        try:
+            yield SecuredZooKeeper(ours.port, secure_port, authority, broker, stranger)
+        finally:
+            ours.kill()
+        return
+    with real_zookeeper(place, settings=settings, jvm_options=[login]) as port:
         yield SecuredZooKeeper(port, secure_port, authority, broker, stranger)
 
 

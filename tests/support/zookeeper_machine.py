@@ -15,6 +15,7 @@ from pybroker_kafka.protocol.zookeeper.jute import (
     PathWatchRequest,
     WatcherEvent,
 )
+from pybroker_kafka.zookeeper.access import OPEN_ACCESS, Access
 from pybroker_kafka.zookeeper.passwords import passwords_of
 from pybroker_kafka.zookeeper.sessions import SessionTable
 from pybroker_kafka.zookeeper.tree import DataTree, Node
@@ -50,6 +51,7 @@ class World:
         *,
         container_check_ms: int = 1000,
         admitted: Id | None = None,
+        access: Access = OPEN_ACCESS,
     ) -> None:
         self.now_ms = START_MS
         table = SessionTable(TICK_MS, passwords_of(SECRET, None), START_MS)
@@ -60,6 +62,7 @@ class World:
             table,
             container_check_ms=container_check_ms,
             admitted=admitted,
+            access=access,
         )
         self.records: list[bytes] = []
 

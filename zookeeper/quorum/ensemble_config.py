@@ -6,9 +6,11 @@ that the command can tell them.
 
     server.N=host:quorumPort:electionPort[:participant|:observer][;[clientHost:]clientPort]
 
-Leaves out: groups and weights, reconfiguration (reconfigEnabled, dynamicConfigFile), SASL between
-members, read-only mode, local sessions, several addresses of one server: each is refused. TLS
-between members: `quorum_tls`.
+The keys `ssl.quorum.*` (TLS between members) and `ssl.*` (TLS at the client port) are read by
+`broker.zookeeper.x509_keys`.
+
+Leaves out: groups and weights, reconfiguration (reconfigEnabled, dynamicConfigFile), read-only
+mode, local sessions, several addresses of one server: each is refused.
 """
 
 from collections.abc import Mapping
@@ -16,34 +18,48 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ..access import OPEN_ACCESS, Access
+from .login_config import (
+    LOGIN_KEYS,
+    LoginConfigError,
+    MemberLogin,
+    Sections,
+    client_access,
+    is_provider,
+    member_login,
+)
+
 DEFAULT_TICK_MS = 3000
 DEFAULT_CLIENT_CONNECTIONS = 60
 MAX_SERVER_ID = 255
 
-_CERTIFICATES = "members log in with certificates here: use sslQuorum=true"
+_NO_LISTS = "lists of revoked certificates are not read here"
+_NO_OCSP = "OCSP is not asked here"
 _REFUSED = {
     "dynamicConfigFile": "the members of an ensemble are fixed here",
-    "secureClientPort": "ZooKeeper's client port has no TLS here",
-    "quorum.auth.enableSasl": _CERTIFICATES,
-    "quorum.auth.learnerRequireSasl": _CERTIFICATES,
-    "quorum.auth.serverRequireSasl": _CERTIFICATES,
     "readonlymode.enabled": "a member without a leader serves no client here",
     "localSessionsEnabled": "all sessions are those of the whole ensemble here",
-    "portUnification": "the ports of members take connections of one kind, with TLS or without",
+    "client.portUnification": "a client port takes connections of one kind, with TLS or without",
     "sslQuorumReloadCertFiles": "certificates are read at the start",
-    "ssl.quorum.crl": "lists of revoked certificates are not read here",
-    "ssl.quorum.ocsp": "OCSP is not asked here",
+    "ssl.quorum.crl": _NO_LISTS,
+    "ssl.quorum.ocsp": _NO_OCSP,
+    "ssl.crl": _NO_LISTS,
+    "ssl.ocsp": _NO_OCSP,
     "multiAddress.enabled": "a member has one address here",
 }
-TLS_PREFIX = "ssl.quorum."
+QUORUM_TLS_PREFIX = "ssl.quorum."
+CLIENT_TLS_PREFIX = "ssl."
 _TLS_KEYS = frozenset(
     {
         "keyStore.location",
         "keyStore.password",
+        "keyStore.passwordPath",
         "keyStore.type",
         "trustStore.location",
         "trustStore.password",
+        "trustStore.passwordPath",
         "trustStore.type",
+        "protocol",
         "enabledProtocols",
         "ciphersuites",
         "clientAuth",
@@ -56,6 +72,9 @@ _KNOWN = frozenset(
         "dataLogDir",
         "clientPort",
         "clientPortAddress",
+        "secureClientPort",
+        "secureClientPortAddress",
+        "serverCnxnFactory",
         "tickTime",
         "initLimit",
         "syncLimit",
@@ -70,6 +89,7 @@ _KNOWN = frozenset(
         "minSessionTimeout",
         "maxSessionTimeout",
         "sslQuorum",
+        "portUnification",
     }
 )
 
@@ -96,10 +116,35 @@ class Server(NamedTuple):
         return text
 
 
+class QuorumTlsConfig(NamedTuple):
+    """TLS between members: the keys `ssl.quorum.*`."""
+
+    keys: Mapping[str, str]
+    connects: bool = True
+    """Whether our own connections are with TLS (`sslQuorum`)."""
+    takes_plain: bool = False
+    """Whether connections without TLS are accepted, too (`portUnification`)."""
+
+    def __repr__(self) -> str:
+        return f"QuorumTlsConfig({sorted(self.keys)}, {self.connects}, {self.takes_plain})"
+
+
+class SecurePort(NamedTuple):
+    """The port of clients with TLS, and the keys `ssl.*`."""
+
+    host: str
+    port: int
+    keys: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"SecurePort({self.host!r}, {self.port}, {sorted(self.keys)})"
+
+
 class EnsembleConfig(NamedTuple):
     data_dir: Path
     client_host: str
-    client_port: int
+    client_port: int | None
+    """None: there is the one with TLS alone."""
     tick_ms: int
     init_limit: int
     sync_limit: int
@@ -114,8 +159,11 @@ class EnsembleConfig(NamedTuple):
     """Members that are reached at other ports than their own: through the proxy of a test."""
     log_dir: Path | None = None
     """`dataLogDir`: where the logs are, if not in `data_dir`."""
-    tls: Mapping[str, str] | None = None
-    """The keys `ssl.quorum.*` with sslQuorum=true; None: no TLS between members."""
+    tls: QuorumTlsConfig | None = None
+    """None: no TLS between members."""
+    secure_port: SecurePort | None = None
+    access: Access = OPEN_ACCESS
+    member_login: MemberLogin | None = None
 
     @property
     def voters(self) -> frozenset[int]:
@@ -151,38 +199,30 @@ def parse_properties(text: str) -> dict[str, str]:
     return found
 
 
-def parse_config(properties: Mapping[str, str], my_id_text: str | None) -> EnsembleConfig:
-    """`my_id_text`: the content of the file `myid` in dataDir, None without one."""
+def parse_config(
+    properties: Mapping[str, str],
+    my_id_text: str | None,
+    sections: Sections = MappingProxyType({}),
+) -> EnsembleConfig:
+    """`my_id_text`: the content of the file `myid` in dataDir, None without one; `sections`: those
+    of the JAAS file."""
     for key, why in _REFUSED.items():
-        if properties.get(key, "false").lower() != "false":
+        if _is_set(properties, key):
             raise ConfigurationError(f"{key} cannot be set: {why}")
     if properties.get("reconfigEnabled", "false").lower() == "true":
         raise ConfigurationError("reconfigEnabled=true: the members of an ensemble are fixed here")
     data_dir = properties.get("dataDir")
     if not data_dir:
         raise ConfigurationError("dataDir is not set")
-    servers: dict[int, Server] = {}
-    ignored: list[str] = []
-    tls: dict[str, str] = {}
-    for key, value in properties.items():
-        if key.startswith(("group.", "weight.")):
-            raise ConfigurationError(f"{key}: each member has one vote here")
-        if key.startswith("server."):
-            server = parse_server(key, value)
-            servers[server.server_id] = server
-        elif key.startswith(TLS_PREFIX) and key not in _REFUSED:
-            if key.removeprefix(TLS_PREFIX) not in _TLS_KEYS:
-                raise ConfigurationError(f"{key}: there is no such key here")
-            tls[key] = value
-        elif key not in _KNOWN and key not in _REFUSED:
-            ignored.append(key)
+    servers, ignored = _sorted(properties)
     my_id = _my_id(my_id_text, servers)
     own = servers.get(my_id)
-    client_port = _number(properties, "clientPort", 0)
+    secure_port = _secure_port(properties)
+    client_port = _number(properties, "clientPort", 0) if "clientPort" in properties else None
     client_host = properties.get("clientPortAddress", "0.0.0.0")
     if own is not None and own.client_address is not None:
         client_host, client_port = own.client_address
-    elif "clientPort" not in properties:
+    elif client_port is None and secure_port is None:
         raise ConfigurationError("clientPort is not set")
     if servers and all(server.is_observer for server in servers.values()):
         raise ConfigurationError("no server is a participant")
@@ -191,6 +231,11 @@ def parse_config(properties: Mapping[str, str], my_id_text: str | None) -> Ensem
     longest_ms = _number(properties, "maxSessionTimeout", 20 * tick_ms)
     if shortest_ms > longest_ms:
         raise ConfigurationError("minSessionTimeout is larger than maxSessionTimeout")
+    try:
+        access = client_access(properties, sections)
+        login = member_login(properties, sections) if servers else None
+    except LoginConfigError as error:
+        raise ConfigurationError(str(error)) from None
     return EnsembleConfig(
         data_dir=Path(data_dir),
         log_dir=Path(log_dir) if (log_dir := properties.get("dataLogDir")) else None,
@@ -202,10 +247,62 @@ def parse_config(properties: Mapping[str, str], my_id_text: str | None) -> Ensem
         max_client_connections=_number(properties, "maxClientCnxns", DEFAULT_CLIENT_CONNECTIONS),
         my_id=my_id,
         servers=servers,
-        ignored=tuple(ignored),
+        ignored=ignored,
         session_limits_ms=(shortest_ms, longest_ms),
-        tls=tls if properties.get("sslQuorum", "false").lower() == "true" else None,
+        tls=_quorum_tls(properties),
+        secure_port=secure_port,
+        access=access,
+        member_login=login,
     )
+
+
+def _is_set(properties: Mapping[str, str], key: str) -> bool:
+    return properties.get(key, "false").lower() != "false"
+
+
+def _sorted(properties: Mapping[str, str]) -> tuple[dict[int, Server], tuple[str, ...]]:
+    """The servers, and the keys without effect here. Raises ConfigurationError for those that
+    cannot be."""
+    servers: dict[int, Server] = {}
+    ignored: list[str] = []
+    for key, value in properties.items():
+        if key.startswith(("group.", "weight.")):
+            raise ConfigurationError(f"{key}: each member has one vote here")
+        if key.startswith("server."):
+            server = parse_server(key, value)
+            servers[server.server_id] = server
+        elif key.startswith(QUORUM_TLS_PREFIX) and key not in _REFUSED:
+            if key.removeprefix(QUORUM_TLS_PREFIX) not in _TLS_KEYS:
+                raise ConfigurationError(f"{key}: there is no such key here")
+        elif key.startswith(CLIENT_TLS_PREFIX) and "secureClientPort" in properties:
+            if key.removeprefix(CLIENT_TLS_PREFIX) not in _TLS_KEYS and key not in _REFUSED:
+                raise ConfigurationError(f"{key}: there is no such key here")
+        elif key not in _KNOWN | LOGIN_KEYS and key not in _REFUSED and not is_provider(key, value):
+            ignored.append(key)
+    return servers, tuple(ignored)
+
+
+def _quorum_tls(properties: Mapping[str, str]) -> QuorumTlsConfig | None:
+    connects = properties.get("sslQuorum", "false").lower() == "true"
+    takes_plain = properties.get("portUnification", "false").lower() == "true"
+    if not connects and not takes_plain:
+        return None
+    keys = {key: text for key, text in properties.items() if key.startswith(QUORUM_TLS_PREFIX)}
+    return QuorumTlsConfig(keys, connects, takes_plain)
+
+
+def _secure_port(properties: Mapping[str, str]) -> SecurePort | None:
+    host = properties.get("secureClientPortAddress")
+    if "secureClientPort" not in properties:
+        if host is not None:
+            raise ConfigurationError("secureClientPortAddress is set, and secureClientPort is not")
+        return None
+    keys = {
+        key: text
+        for key, text in properties.items()
+        if key.startswith(CLIENT_TLS_PREFIX) and not key.startswith(QUORUM_TLS_PREFIX)
+    }
+    return SecurePort(host or "0.0.0.0", _number(properties, "secureClientPort", None), keys)
 
 
 def _my_id(text: str | None, servers: Mapping[int, Server]) -> int:

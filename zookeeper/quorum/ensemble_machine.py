@@ -28,6 +28,7 @@ from ...protocol.primitives import Buffer
 from ...protocol.zookeeper import jute
 from ...protocol.zookeeper.constants import PING_XID, KeeperError, Op, ZkCode
 from ...protocol.zookeeper.jute import ConnectResponse, Id, PathRequest, PathResponse, Stat
+from ..access import OPEN_ACCESS, Access
 from ..fuzzy import fitted
 from ..passwords import PASSWORD_SIZE
 from ..prepare import Overlay, prepare
@@ -95,8 +96,15 @@ class EnsembleMachine(ZooKeeperMachine):
         *,
         container_check_ms: int = CONTAINER_CHECK_MS,
         admitted: Id | None = None,
+        access: Access = OPEN_ACCESS,
     ) -> None:
-        super().__init__(tree, sessions, container_check_ms=container_check_ms, admitted=admitted)
+        super().__init__(
+            tree,
+            sessions,
+            container_check_ms=container_check_ms,
+            admitted=admitted,
+            access=access,
+        )
         self.my_id = my_id
         self.epoch = 0
         self.is_serving = False
@@ -188,10 +196,10 @@ class EnsembleMachine(ZooKeeperMachine):
         return super().next_deadline_ms() if self.is_leading else None
 
     def _receive_at_learner(self, connection: Connection, frame: Buffer, now_ms: int) -> None:
+        if connection.is_refused:
+            return
         if connection.session_id == 0:
             claim = connection.claim
-            if connection.is_refused:
-                return
             if claim is None:
                 self._connect_at_learner(connection, frame)
             elif connection in self._strangers:
@@ -208,10 +216,10 @@ class EnsembleMachine(ZooKeeperMachine):
         xid, op = jute.read_request_header(frame)
         self._touched[session.session_id] = session.timeout_ms
         body = memoryview(frame)[8:]
+        if self._is_login(connection, xid, op, body):
+            return
         if op == Op.PING:
             self._send(connection, jute.reply_frame(PING_XID, self.tree.last_zxid, 0))
-        elif op == Op.AUTH:
-            self._authenticate(connection, xid, body)
         elif op in _FORWARDED:
             self._enqueue(connection, _Waiting(xid, op, bytes(body), is_forwarded=True))
             self.forwards.append(
@@ -442,7 +450,8 @@ class EnsembleMachine(ZooKeeperMachine):
         elif op in WRITE_REQUESTS:
             try:
                 parsed = read_write(op, body)
-                txn = prepare(op, parsed, session_id, identities, Overlay(self.tree))
+                overlay = Overlay(self.tree)
+                txn = prepare(op, parsed, session_id, identities, overlay, self._access)
             except KeeperError as error:
                 self._log_error(session_id, cxid, error.code, now_ms)
             except ProtocolError:

@@ -1,1 +1,1 @@
-"""The TLS of listeners: the names in clients' certificates, and the context that may change."""
+"""The TLS of listeners: principals of their clients, and the context that may change."""

@@ -12,8 +12,8 @@ import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....tls.contexts import Naming, server_context
+from ....tls.distinguished_name import MalformedName, rfc2253, subject_name
 from ..principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
-from .distinguished_name import MalformedName, rfc2253
 from .principal_mapping import NoRuleApplies, Rule, map_name
 
 if TYPE_CHECKING:
@@ -71,11 +71,8 @@ class ServerTls:
         der = None if self._rules is None else tls.getpeercert(binary_form=True)
         if der is None or self._rules is None:
             return ANONYMOUS
-        from cryptography import x509
-
         try:
-            certificate = x509.load_der_x509_certificate(der)
-            name = rfc2253(certificate.subject.public_bytes())
-        except (ValueError, MalformedName):
+            name = subject_name(der)
+        except MalformedName:
             raise NoRuleApplies("the subject of its certificate cannot be read") from None
         return KafkaPrincipal(USER_TYPE, map_name(self._rules, name))

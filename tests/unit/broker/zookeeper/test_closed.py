@@ -18,7 +18,8 @@ from pybroker_kafka.broker.zk.zookeeper_client import (
     open_zookeeper,
 )
 from pybroker_kafka.broker.zk.zookeeper_security import ZooKeeperSecurity
-from pybroker_kafka.broker.zookeeper.server import NotLoopback, serve_zookeeper
+from pybroker_kafka.broker.zookeeper.client_ports import NotLoopback
+from pybroker_kafka.broker.zookeeper.server import serve_zookeeper
 from pybroker_kafka.broker.zookeeper.storage import SECRET_FILE
 from pybroker_kafka.protocol.zookeeper.constants import AUTH_XID, OPEN_ACL, Op
 from pybroker_kafka.protocol.zookeeper.jute import AuthPacket, CreateRequest, PathRequest

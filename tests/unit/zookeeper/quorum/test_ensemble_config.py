@@ -6,6 +6,8 @@ import pytest
 
 from pybroker_kafka.zookeeper.quorum.ensemble_config import (
     ConfigurationError,
+    QuorumTlsConfig,
+    SecurePort,
     Server,
     parse_config,
     parse_properties,
@@ -64,10 +66,14 @@ def test_one_server_alone() -> None:
         ("server.x=zk:1:2", "1", "no number"),
         ("server.300=zk:1:2", "1", "from 0 to 255"),
         ("server.5=a:1:2|b:1:2", "1", "one address"),
-        ("portUnification=true", "1", "of one kind"),
-        ("quorum.auth.enableSasl=true", "1", "certificates"),
-        ("quorum.auth.learnerRequireSasl=true", "1", "certificates"),
-        ("quorum.auth.serverRequireSasl=true", "1", "certificates"),
+        ("client.portUnification=true", "1", "of one kind"),
+        ("secureClientPortAddress=::1", "1", "secureClientPort is not"),
+        ("secureClientPort=x", "1", "secureClientPort=x is not a number"),
+        ("secureClientPort=2281\nssl.ocsp=true", "1", "OCSP"),
+        ("secureClientPort=2281\nssl.context.supplier.class=x", "1", "no such key"),
+        ("quorum.auth.enableSasl=true", "1", "a section QuorumServer"),
+        ("quorum.auth.learnerRequireSasl=true", "1", "needs quorum.auth.enableSasl"),
+        ("quorum.auth.serverRequireSasl=true", "1", "needs quorum.auth.enableSasl"),
         ("readonlymode.enabled=true", "1", "without a leader"),
         ("localSessionsEnabled=true", "1", "whole ensemble"),
         ("dynamicConfigFile=/d/zoo.cfg.dynamic", "1", "fixed"),
@@ -91,11 +97,31 @@ def test_tls_between_members() -> None:
     assert parse_config(parse_properties(THREE), "1").tls is None
     assert parse_config(parse_properties(THREE + keys), "1").tls is None
     config = parse_config(parse_properties(THREE + keys + "sslQuorum=true\n"), "1")
-    assert config.tls == {
+    stores = {
         "ssl.quorum.keyStore.location": "/k.pem",
         "ssl.quorum.trustStore.location": "/t.pem",
     }
+    assert config.tls == QuorumTlsConfig(stores)
     assert config.ignored == ("autopurge.purgeInterval",)
+    both = THREE + keys + "portUnification=true\n"
+    assert parse_config(parse_properties(both), "1").tls == QuorumTlsConfig(stores, False, True)
+    both += "sslQuorum=true\n"
+    assert parse_config(parse_properties(both), "1").tls == QuorumTlsConfig(stores, True, True)
+
+
+def test_tls_at_the_client_port() -> None:
+    keys = "ssl.keyStore.location=/k.pem\nssl.clientAuth=none\n"
+    without = parse_config(parse_properties(THREE + keys), "1")
+    assert (without.secure_port, without.access.schemes) == (None, {"digest"})
+    assert without.ignored[1:] == ("ssl.keyStore.location", "ssl.clientAuth")
+    found = parse_config(parse_properties(THREE + keys + "secureClientPort=2281\n"), "1")
+    stores = {"ssl.keyStore.location": "/k.pem", "ssl.clientAuth": "none"}
+    assert found.secure_port == SecurePort("0.0.0.0", 2281, stores)
+    assert found.access.schemes == {"digest", "x509"}
+    assert found.ignored == ("autopurge.purgeInterval",)
+    alone = "dataDir=/d\nsecureClientPort=2281\nsecureClientPortAddress=::1\n"
+    config = parse_config(parse_properties(alone), None)
+    assert (config.client_port, config.secure_port) == (None, SecurePort("::1", 2281, {}))
 
 
 def test_members_need_their_limits() -> None:

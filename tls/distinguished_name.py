@@ -1,8 +1,9 @@
 """The name in a certificate as text, as Java writes it: RFC 2253, the most specific part first.
 
-Job: `rfc2253` of a DER Name. ACLs, super users and mapping rules are written against this text, so
-it is Java's to the letter: only nine kinds of attributes have a name, others are an OID with the
-value in hex; `,=+<>#;"\\` and spaces at the ends are escaped.
+Job: `rfc2253` of a DER Name, and `subject_name` of a whole certificate. ACLs, super users and
+mapping rules are written against this text, so it is Java's to the letter: only nine kinds of
+attributes have a name, others are an OID with the value in hex; `,=+<>#;"\\` and spaces at the ends
+are escaped.
 
 Invariants: bad DER raises only MalformedName. Pure; each value is read once.
 
@@ -27,6 +28,17 @@ MAX_PARTS: Final = 200
 
 class MalformedName(Exception):
     """The bytes are no Name in DER."""
+
+
+def subject_name(certificate: bytes) -> str:
+    """The name of the owner of a certificate in DER. Raises MalformedName."""
+    from cryptography import x509
+
+    try:
+        subject = x509.load_der_x509_certificate(certificate).subject.public_bytes()
+    except ValueError:
+        raise MalformedName("no certificate") from None
+    return rfc2253(subject)
 
 
 def rfc2253(der: bytes) -> str:

@@ -12,9 +12,9 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybroker_kafka.broker.security.tls.distinguished_name import MalformedName, rfc2253
+from pybroker_kafka.tls.distinguished_name import MalformedName, rfc2253
 
-GOLDEN = Path(__file__).parents[4] / "golden" / "names_in_certificates.json"
+GOLDEN = Path(__file__).parents[2] / "golden" / "names_in_certificates.json"
 KEYWORDS = {
     "CN": NameOID.COMMON_NAME, "O": NameOID.ORGANIZATION_NAME, "L": NameOID.LOCALITY_NAME,
     "OU": NameOID.ORGANIZATIONAL_UNIT_NAME, "UID": NameOID.USER_ID,
