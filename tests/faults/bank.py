@@ -29,6 +29,7 @@ from pybroker_kafka.protocol.apis.find_coordinator import FindCoordinatorRequest
 from tests.support.bank import Bank
 from tests.support.bank_terms import GROUP, LEDGER, PARTITIONS
 from tests.support.cluster import Cluster, cluster
+from tests.support.terminated import clean_up_when_terminated
 
 MAX_SEED = 2**32
 TRANSACTION_KEY = 1
@@ -257,6 +258,7 @@ def main() -> int:
     )
     parser.add_argument("--zookeeper", choices=["embedded", "members"], default="embedded")
     arguments = parser.parse_args()
+    clean_up_when_terminated()
     clients = arguments.clients.split(",")
     directory = Path(tempfile.mkdtemp(prefix="bank-"))
     print(f"seed {arguments.seed}, in {directory}", flush=True)

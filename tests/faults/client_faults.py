@@ -29,6 +29,7 @@ import trio
 from pybroker_kafka import ClientError, Consumer, Producer
 from pybroker_kafka.client.producer import Delivery, RecordMetadata
 from pybroker_kafka.testing import KafkaCluster
+from tests.support.terminated import clean_up_when_terminated
 
 PARTITIONS = 3
 SEND_SECONDS = 0.01
@@ -343,6 +344,7 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
+    clean_up_when_terminated()
     names = arguments.faults or list(ALL_FAULTS)
     if unknown := [name for name in names if name not in ALL_FAULTS]:
         parser.error(f"{unknown[0]!r} is none of {', '.join(ALL_FAULTS)}")

@@ -49,6 +49,7 @@ from tests.support.consumed import consumed
 from tests.support.gap_client import CLIENTS
 from tests.support.patience import WAIT_SECONDS, until
 from tests.support.processes import ROOT
+from tests.support.terminated import clean_up_when_terminated
 
 BROKERS = 3
 PARTITIONS = 6
@@ -396,6 +397,7 @@ def main() -> int:
     )
     parser.add_argument("--zookeepers", type=int, default=1, help="1, or members of an ensemble")
     arguments = parser.parse_args()
+    clean_up_when_terminated()
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     results: list[Result] = []
     for client in arguments.clients.split(","):

@@ -26,6 +26,7 @@ from tests.faults.catalogue import CASES
 from tests.faults.scenario import OUR_MEMBERS, Case, Outcome, Unavailable, play
 from tests.faults.schedules import schedule
 from tests.support.ledger import CLIENTS
+from tests.support.terminated import clean_up_when_terminated
 
 EMBEDDED = "embedded"
 MAX_SEED = 2**32
@@ -103,6 +104,7 @@ def main() -> int:
         help="run each server in a network namespace, so that cut links lose packets silently",
     )
     arguments = parser.parse_args()
+    clean_up_when_terminated()
 
     console = Console()
     console.width = max(console.width, MIN_WIDTH)

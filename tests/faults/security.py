@@ -56,6 +56,7 @@ from tests.support.certificates import Authority, Pair, pem
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.sasl_client import handshake, log_in, talk
+from tests.support.terminated import clean_up_when_terminated
 from tests.support.wire import Topic, WireClient, batch, unique
 
 MECHANISM, ITERATIONS = "SCRAM-SHA-256", 4096
@@ -508,6 +509,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="repetitions of all faults")
     arguments = parser.parse_args()
+    clean_up_when_terminated()
     with tempfile.TemporaryDirectory() as name, secured_pair(Path(name)) as pair:
         for number in range(arguments.rounds):
             for fault in FAULTS:

@@ -56,6 +56,7 @@ from tests.support.namespaces import MEMBERS, ZOOKEEPER, Net
 from tests.support.observer import Observer
 from tests.support.patience import Limit
 from tests.support.sick_disk import SickDisk
+from tests.support.terminated import clean_up_when_terminated
 
 MINUTES = 25.0
 MAX_SEED = 2**32
@@ -427,6 +428,7 @@ def main() -> int:
         help="clients that run, separated by commas",
     )
     arguments = parser.parse_args()
+    clean_up_when_terminated()
     directory = Path(tempfile.mkdtemp(prefix="soak-"))
     print(f"seed {arguments.seed}, in {directory}", flush=True)
     soak = Soak(directory, arguments.seed, arguments.clients, arguments.zookeeper)

@@ -39,6 +39,7 @@ from pybroker_kafka.protocol.features import Feature
 from tests.support.apache_kafka_4 import running_kafka_4
 from tests.support.patience import until
 from tests.support.processes import running_broker
+from tests.support.terminated import clean_up_when_terminated
 from tests.support.wire import Topic, WireClient
 from tests.wire.feature_steps import finalize
 
@@ -268,6 +269,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--first", type=int, default=0)
     options = parser.parse_args()
+    clean_up_when_terminated()
     failed = 0
     with both() as (ours, theirs, topics):
         for seed in range(options.first, options.first + options.seeds):

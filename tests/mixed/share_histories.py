@@ -46,6 +46,7 @@ from pybroker_kafka.protocol.records.record import SimpleRecord
 from tests.support.apache_kafka_4 import running_kafka_4
 from tests.support.patience import until
 from tests.support.processes import running_broker
+from tests.support.terminated import clean_up_when_terminated
 from tests.support.wire import Topic, WireClient
 from tests.wire.feature_steps import finalize
 from tests.wire.test_group_configs import GROUP, described
@@ -545,6 +546,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--first", type=int, default=0)
     options = parser.parse_args()
+    clean_up_when_terminated()
     failed = 0
     seeds = range(options.first, options.first + options.seeds)
     with both(seeds) as (brokers, topics):
