@@ -213,14 +213,18 @@ def load_ensemble(zoo_cfg: Path | None) -> EnsembleConfig:
         if MY_ID in os.environ and not (own / MY_ID_FILE).exists():
             (own / MY_ID_FILE).write_text(os.environ[MY_ID] + "\n")
     my_id = Path(properties.get("dataDir", ".")) / MY_ID_FILE
-    sections = _jaas_sections(properties)
+    options = " ".join(os.environ.get(name, "") for name in _JVM_OPTIONS)
+    if "-Dreadonlymode.enabled=true" in options.split():
+        properties["readonlymode.enabled"] = "true"
+    sections = _jaas_sections(properties, options)
     return parse_config(properties, my_id.read_text() if my_id.is_file() else None, sections)
 
 
-def _jaas_sections(properties: Mapping[str, str]) -> Mapping[str, Sequence[LoginModule]]:
+def _jaas_sections(
+    properties: Mapping[str, str], options: str
+) -> Mapping[str, Sequence[LoginModule]]:
     """Those of the file that zoo.cfg or the options of the JVM name. Raises ConfigError."""
     file = properties.get("pybroker.jaas.file")
-    options = " ".join(os.environ.get(name, "") for name in _JVM_OPTIONS)
     if file is None and "java.security.auth.login.config" not in options:
         return {}
     from ..broker.config.jaas_file import JAAS_FILE, sections_in

@@ -28,6 +28,7 @@ VERSION = "3.9.3-pybroker"
 REFUSED = frozenset({b"crst", b"srst", b"gtmk", b"stmk", b"hash"})
 OF_IDLE = frozenset({b"ruok", b"isro", b"conf", b"envi"})
 NOT_SERVING = "This ZooKeeper instance is not currently serving requests\n"
+READ_ONLY = "read-only"
 OF_CLOSED = frozenset({b"ruok", b"isro"})
 OF_CLOSED_MEMBER = OF_CLOSED | {b"srvr"}
 _64_BITS = 0xFFFF_FFFF_FFFF_FFFF
@@ -49,7 +50,8 @@ class EnsembleInfo(NamedTuple):
 
     my_id: int
     mode: str
-    """`leader`, `follower` or `observer`; empty while there is no leader."""
+    """`leader`, `follower`, `observer` or, without a leader, READ_ONLY; empty while no client is
+    served."""
     followers: int
     synced_followers: int
     observers: int
@@ -104,6 +106,8 @@ def _ruok(_machine: ZooKeeperMachine, _info: ServerInfo) -> str:
 
 
 def _isro(_machine: ZooKeeperMachine, info: ServerInfo) -> str:
+    if info.mode == READ_ONLY:
+        return "ro"
     return "rw" if info.mode else "null"
 
 
@@ -151,14 +155,19 @@ def _envi(_machine: ZooKeeperMachine, info: ServerInfo) -> str:
 
 
 def _srvr(machine: ZooKeeperMachine, info: ServerInfo) -> str:
-    return _lines(f"Zookeeper version: {VERSION}", *_summary(machine, info))
+    return _lines(*_version(info), *_summary(machine, info))
 
 
 def _stat(machine: ZooKeeperMachine, info: ServerInfo) -> str:
     clients = [_client_line(client) + ")" for client in info.clients]
-    return _lines(
-        f"Zookeeper version: {VERSION}", "Clients:", *clients, "", *_summary(machine, info)
-    )
+    return _lines(*_version(info), "Clients:", *clients, "", *_summary(machine, info))
+
+
+def _version(info: ServerInfo) -> list[str]:
+    lines = [f"Zookeeper version: {VERSION}"]
+    if info.mode == READ_ONLY:
+        lines.append("READ-ONLY mode; serving only read-only clients")
+    return lines
 
 
 def _summary(machine: ZooKeeperMachine, info: ServerInfo) -> list[str]:

@@ -10,6 +10,8 @@ The password that a client must show to resume its session is computed from the 
 (`passwords`).
 """
 
+from __future__ import annotations
+
 import hmac
 
 from ..protocol.invariants import BrokenInvariant
@@ -67,6 +69,12 @@ class SessionTable:
         # number in the highest byte those of two members.
         self._next_id = ((now_ms << 24) & 0xFFFF_FFFF_FFFF_FFFF) >> 8
         self._server_bits = (server_id - 256 if server_id > 127 else server_id) << 56
+
+    def of_the_same_kind(self, now_ms: int) -> SessionTable:
+        """Another table, without any session yet."""
+        table = SessionTable(self._tick_ms, self.password, now_ms, limits_ms=self.limits_ms)
+        table._server_bits = self._server_bits
+        return table
 
     def negotiate_ms(self, wanted_ms: int) -> int:
         """The client's wish, held between the limits: by default 2 and 20 ticks."""

@@ -346,8 +346,8 @@ class ZooKeeperMachine:
     def _send_connect_response(
         self, connection: Connection, response: ConnectResponse, read_only: bool | None
     ) -> None:
-        frame = jute.connect_response_frame(response, with_read_only=read_only is not None)
-        self._send(connection, frame)
+        answered = None if read_only is None else False
+        self._send(connection, jute.connect_response_frame(response, answered))
 
     def _close_session(self, session_id: int, cxid: int, now_ms: int) -> None:
         """Close a session: all its ephemeral nodes are deleted at one zxid."""

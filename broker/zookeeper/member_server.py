@@ -7,7 +7,8 @@ many at a time. After each event the effects of the member are carried out, with
 
 While there is no leader, clients are disconnected, and only four-letter words are answered. Then a
 client that connects waits for the end of the election, for LEADERLESS_PATIENCE_S at most. Apache
-ZooKeeper closes its connection at once, and the client comes back after a pause of its own.
+ZooKeeper closes its connection at once, and the client comes back after a pause of its own. With
+`readonlymode.enabled`, clients that only read are served after a while.
 """
 
 import logging
@@ -17,7 +18,7 @@ import trio
 
 from ...protocol.errors import ProtocolError
 from ...zookeeper.acl import digest_id
-from ...zookeeper.four_letter import EnsembleInfo
+from ...zookeeper.four_letter import READ_ONLY, EnsembleInfo
 from ...zookeeper.passwords import passwords_of
 from ...zookeeper.quorum.election_messages import PeerState
 from ...zookeeper.quorum.ensemble_config import EnsembleConfig
@@ -96,7 +97,12 @@ async def serve_member(
             )
             limits = Limits(config.tick_ms, config.init_limit, config.sync_limit)
             spec = EnsembleSpec(
-                config.my_id, config.voters, config.is_observer, limits, config.text
+                config.my_id,
+                config.voters,
+                config.is_observer,
+                limits,
+                config.text,
+                config.reads_alone,
             )
             member = Member(spec, storage, machine, storage.recovered.recent, now_ms)
             server = MemberServer(ports, storage, machine, clock, config, member, tls, on_state)
@@ -147,7 +153,7 @@ class MemberServer(ZooKeeperServer):
         )
         self._links: set[QuorumLink] = set()
         self._leader_link: QuorumLink | None = None
-        self._state_told: tuple[PeerState, bool] | None = None
+        self._state_told: tuple[PeerState, bool, bool] | None = None
         self._served = trio.Event()  # set while clients are served
 
     async def run(self, task_status: trio.TaskStatus[int]) -> None:
@@ -176,7 +182,7 @@ class MemberServer(ZooKeeperServer):
     async def _await_service(self) -> bool:
         with trio.move_on_after(LEADERLESS_PATIENCE_S):
             await self._served.wait()
-        return self._member.is_serving
+        return self._member.is_serving or self._member.is_read_only
 
     @property
     def _is_congested(self) -> bool:
@@ -190,7 +196,7 @@ class MemberServer(ZooKeeperServer):
         followers = [learner for learner in learners if not learner.is_observer]
         return EnsembleInfo(
             my_id=config.my_id,
-            mode=_MODES.get(member.state, "") if member.is_serving else "",
+            mode=self._mode,
             followers=len(followers),
             synced_followers=sum(1 for it in followers if it.stage is LearnerStage.SERVING),
             observers=len(learners) - len(followers),
@@ -198,6 +204,12 @@ class MemberServer(ZooKeeperServer):
             sync_limit=config.sync_limit,
             servers=[f"server.{number}={it}" for number, it in sorted(config.servers.items())],
         )
+
+    @property
+    def _mode(self) -> str:
+        if self._member.is_read_only:
+            return READ_ONLY
+        return _MODES.get(self._member.state, "") if self._member.is_serving else ""
 
     def _next_deadline_ms(self) -> int | None:
         return self._member.next_deadline_ms()
@@ -242,11 +254,11 @@ class MemberServer(ZooKeeperServer):
 
     def _tell_state(self) -> None:
         member = self._member
-        state = (member.state, member.is_serving)
+        state = (member.state, member.is_serving, member.is_read_only)
         if state == self._state_told:
             return
         self._state_told = state
-        if member.is_serving:
+        if member.is_serving or member.is_read_only:
             self._served.set()
         elif self._served.is_set():
             self._served = trio.Event()
@@ -257,6 +269,8 @@ class MemberServer(ZooKeeperServer):
             else:
                 mode = _MODES[member.state]
                 told = f"is {mode} of server {member.leader_id} in epoch {epoch}"
+        elif member.is_read_only:
+            told = "has no leader, and serves clients that only read"
         elif member.state is PeerState.LOOKING:
             told = f"looks for a leader: {member.why_looking}"
         else:

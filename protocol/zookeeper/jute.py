@@ -305,11 +305,12 @@ def read_connect_request(data: Buffer) -> tuple[ConnectRequest, bool | None]:
     return request, _read_boolean(data, position)[0]
 
 
-def connect_response_frame(response: ConnectResponse, *, with_read_only: bool) -> bytes:
+def connect_response_frame(response: ConnectResponse, read_only: bool | None) -> bytes:
+    """`read_only` is None for a client that did not send its own flag."""
     out = bytearray(4)
     append(out, response)
-    if with_read_only:
-        out.append(0)
+    if read_only is not None:
+        out.append(read_only)
     _INT.pack_into(out, 0, len(out) - 4)
     return bytes(out)
 

@@ -31,7 +31,6 @@ LEFT_OUT = {
 }
 LEFT_OUT_OF_ENSEMBLES = {
     "TestReconfig": "the members of an ensemble are fixed",
-    "TestReadOnlyMode": "a member without a leader serves no clients",
     "TestSSLClient": NO_TLS,
 }
 MEMBERS = "PYBROKER_KAZOO_SUITE_MEMBERS"
@@ -43,13 +42,14 @@ with open(sys.argv[-1]) as file:
 ours = sys.argv[-1] + ".ours"
 with open(ours, "w") as file:
     file.writelines(line for line in lines if not line.startswith({not_ours}))
-os.environ["SERVER_JVMFLAGS"] = " ".join(it for it in sys.argv if it.startswith("-Djava.security"))
+options = ("-Djava.security", "-Dreadonly")
+os.environ["SERVER_JVMFLAGS"] = " ".join(it for it in sys.argv if it.startswith(options))
 sys.exit(main(["zookeeper", ours]))
 """
 
 
 # Of the harness's zoo.cfg: refused here, or with stores that are mocks.
-NOT_OURS = ("secureClientPort=", "reconfigEnabled=")
+NOT_OURS = ("secureClientPort=", "reconfigEnabled=", "localSessions")
 
 
 def members() -> int:

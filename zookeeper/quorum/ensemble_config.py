@@ -9,8 +9,8 @@ that the command can tell them.
 The keys `ssl.quorum.*` (TLS between members) and `ssl.*` (TLS at the client port) are read by
 `broker.zookeeper.x509_keys`.
 
-Leaves out: groups and weights, reconfiguration (reconfigEnabled, dynamicConfigFile), read-only
-mode, local sessions, several addresses of one server: each is refused.
+Leaves out: groups and weights, reconfiguration (reconfigEnabled, dynamicConfigFile), local
+sessions, several addresses of one server: each is refused.
 """
 
 from collections.abc import Mapping
@@ -26,6 +26,7 @@ from .login_config import (
     Sections,
     client_access,
     is_provider,
+    is_true,
     member_login,
 )
 
@@ -37,7 +38,6 @@ _NO_LISTS = "lists of revoked certificates are not read here"
 _NO_OCSP = "OCSP is not asked here"
 _REFUSED = {
     "dynamicConfigFile": "the members of an ensemble are fixed here",
-    "readonlymode.enabled": "a member without a leader serves no client here",
     "localSessionsEnabled": "all sessions are those of the whole ensemble here",
     "client.portUnification": "a client port takes connections of one kind, with TLS or without",
     "sslQuorumReloadCertFiles": "certificates are read at the start",
@@ -90,6 +90,7 @@ _KNOWN = frozenset(
         "maxSessionTimeout",
         "sslQuorum",
         "portUnification",
+        "readonlymode.enabled",
     }
 )
 
@@ -164,6 +165,8 @@ class EnsembleConfig(NamedTuple):
     secure_port: SecurePort | None = None
     access: Access = OPEN_ACCESS
     member_login: MemberLogin | None = None
+    reads_alone: bool = False
+    """`readonlymode.enabled`"""
 
     @property
     def voters(self) -> frozenset[int]:
@@ -253,6 +256,7 @@ def parse_config(
         secure_port=secure_port,
         access=access,
         member_login=login,
+        reads_alone=is_true(properties, "readonlymode.enabled"),
     )
 
 

@@ -15,7 +15,7 @@ Sessions live at the leader: learners tell it which sessions their clients use.
 
 Invariant: transactions are applied in the order of their zxids, on a leader in its own epoch.
 
-Leaves out: local sessions, read-only mode, a closed server.
+Leaves out: local sessions. Clients of a member without a leader: `read_only`.
 """
 
 from collections import deque
@@ -53,6 +53,7 @@ from ..zookeeper_server import (
 )
 from .history import Logged
 from .packets import ForwardedRequest, first_zxid
+from .read_only import ReadOnlyMachine
 
 MAX_QUEUED_REQUESTS = 10_000  # of one client behind its forwarded write
 MAX_EARLY_FRAMES = 100  # of one client before the leader has its session
@@ -85,6 +86,7 @@ class EnsembleMachine(ZooKeeperMachine):
         "is_serving",
         "my_id",
         "proposals",
+        "read_only",
         "revalidations",
     )
 
@@ -109,6 +111,8 @@ class EnsembleMachine(ZooKeeperMachine):
         self.epoch = 0
         self.is_serving = False
         self.is_leading = False
+        # While there is no leader, if the member serves clients then.
+        self.read_only: ReadOnlyMachine | None = None
         # To take after each event: what a leader is to propose, a learner to send to its leader.
         self.proposals: list[Logged] = []
         self.forwards: list[ForwardedRequest] = []
@@ -137,9 +141,20 @@ class EnsembleMachine(ZooKeeperMachine):
     def learn(self, epoch: int) -> None:
         self._serve(epoch)
 
+    def serve_read_only(self, now_ms: int) -> None:
+        self.read_only = ReadOnlyMachine(
+            self.tree,
+            self.sessions.of_the_same_kind(now_ms),
+            self.sessions.sessions,
+            admitted=self._admitted,
+            access=self._access,
+            entropy=self._entropy,
+        )
+
     def stop_serving(self) -> None:
         """No leader, no clients: the runtime closes all connections."""
         self.is_serving = self.is_leading = False
+        self.read_only = None
         self._queues.clear()
         self._claims.clear()
         self._early.clear()
@@ -176,6 +191,8 @@ class EnsembleMachine(ZooKeeperMachine):
     # Clients
 
     def disconnected(self, connection: Connection) -> None:
+        if self.read_only is not None:
+            self.read_only.disconnected(connection)
         super().disconnected(connection)
         self._queues.pop(connection, None)
         self._early.pop(connection, None)
@@ -187,12 +204,18 @@ class EnsembleMachine(ZooKeeperMachine):
             super().receive(connection, frame, now_ms)
         elif self.is_serving:
             self._receive_at_learner(connection, frame, now_ms)
+        elif self.read_only is not None:
+            self.read_only.receive(connection, frame, now_ms)
 
     def tick(self, now_ms: int) -> None:
         if self.is_leading:
             super().tick(now_ms)
+        elif self.read_only is not None:
+            self.read_only.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
+        if self.read_only is not None:
+            return self.read_only.next_deadline_ms()
         return super().next_deadline_ms() if self.is_leading else None
 
     def _receive_at_learner(self, connection: Connection, frame: Buffer, now_ms: int) -> None:

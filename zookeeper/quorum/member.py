@@ -8,7 +8,8 @@ Invariants:
 - a frame for a client leaves only when every transaction that was applied before it is committed;
 - a member votes, leads and learns only with a log that is on its disk as a whole, so that files
   are never cut or replaced while a record is being written;
-- outside of a role it serves no client.
+- outside of a role it serves no client, or those alone that asked to read only (`read_only`),
+  READ_ONLY_PATIENCE_MS after it has lost its leader, and not before its log is on its disk.
 """
 
 from collections import deque
@@ -33,6 +34,7 @@ from .packets import ForwardedRequest, PacketReader
 
 CONNECT_MS = 2_000  # to the leader's quorum port, as long as it does not listen yet
 MAX_EARLY_BYTES = 64 * 1024  # from a learner, before we know that we lead
+READ_ONLY_PATIENCE_MS = 2_000
 LAST_COUNTER = 0xFFFF_FFFF
 CONFIG_PATH = "/zookeeper/config"
 
@@ -57,6 +59,8 @@ class EnsembleSpec(NamedTuple):
     is_observer: bool
     limits: Limits
     config: bytes = b""
+    reads_alone: bool = False
+    """Whether it serves clients that only read while there is no leader."""
 
 
 class MemberEffects(NamedTuple):
@@ -94,6 +98,7 @@ class Member(LeaderHost, LearnerHost):
         "_links",
         "_now_ms",
         "_pieces",
+        "_read_only_at_ms",
         "_spec",
         "_store",
         "committed_zxid",
@@ -142,6 +147,8 @@ class Member(LeaderHost, LearnerHost):
         self._connect_to: int | None = None
         self._connect_deadline_ms: int | None = None
         self._closes_clients = False
+        # When it begins to serve without a leader; None: it does already, or never.
+        self._read_only_at_ms: int | None = None
         self._now_ms = now_ms
         self._set_config()
         self._elect(now_ms)
@@ -153,6 +160,11 @@ class Member(LeaderHost, LearnerHost):
     @property
     def is_serving(self) -> bool:
         return self.machine.is_serving
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it serves without a leader."""
+        return self.machine.read_only is not None
 
     @property
     def learners(self) -> list[LearnerView]:
@@ -171,6 +183,8 @@ class Member(LeaderHost, LearnerHost):
         while self._held and self._held[0][0] <= self.committed_zxid:
             released += self._held.popleft()[1]
         self.held_frames -= len(released)
+        if self.machine.read_only is not None:
+            released += self.machine.read_only.take_effects().frames
         pieces, self._pieces = self._pieces, []
         if self.leader is not None:
             pieces += self.leader.take_outbox()
@@ -191,6 +205,11 @@ class Member(LeaderHost, LearnerHost):
             self.machine.tick(now_ms)
         elif self.learner is not None:
             self.learner.tick(now_ms)
+        elif self.machine.read_only is not None:
+            self.machine.tick(now_ms)
+        elif self._read_only_at_ms is not None and now_ms >= self._read_only_at_ms:
+            self._read_only_at_ms = None
+            self.machine.serve_read_only(now_ms)
         deadline_ms = self._connect_deadline_ms
         if deadline_ms is not None and now_ms >= deadline_ms:
             self._look("the leader's quorum port does not answer", now_ms)
@@ -201,6 +220,7 @@ class Member(LeaderHost, LearnerHost):
         deadlines = [
             self.election.next_deadline_ms(),
             self._connect_deadline_ms,
+            self._read_only_at_ms,
             self.machine.next_deadline_ms(),
         ]
         if self.leader is not None:
@@ -334,6 +354,9 @@ class Member(LeaderHost, LearnerHost):
 
     def _elect(self, now_ms: int) -> None:
         zxid = self.history.last_zxid
+        if self._spec.reads_alone:
+            patience_ms = max(READ_ONLY_PATIENCE_MS, self._spec.limits.tick_ms)
+            self._read_only_at_ms = now_ms + patience_ms
         self.election.start(zxid, self._store.epochs.current, now_ms)
         self._check_ends(now_ms)
 
@@ -349,6 +372,10 @@ class Member(LeaderHost, LearnerHost):
 
     def _begin(self, leader_id: int, now_ms: int) -> None:
         self.leader_id = leader_id
+        self._read_only_at_ms = None
+        if self.machine.read_only is not None:
+            self.machine.stop_serving()
+            self._closes_clients = True
         if leader_id != self._spec.my_id:
             self._connect_to = leader_id
             self._connect_deadline_ms = now_ms + CONNECT_MS

@@ -74,7 +74,6 @@ def test_one_server_alone() -> None:
         ("quorum.auth.enableSasl=true", "1", "a section QuorumServer"),
         ("quorum.auth.learnerRequireSasl=true", "1", "needs quorum.auth.enableSasl"),
         ("quorum.auth.serverRequireSasl=true", "1", "needs quorum.auth.enableSasl"),
-        ("readonlymode.enabled=true", "1", "without a leader"),
         ("localSessionsEnabled=true", "1", "whole ensemble"),
         ("dynamicConfigFile=/d/zoo.cfg.dynamic", "1", "fixed"),
         ("ssl.quorum.crl=true", "1", "revoked"),
