@@ -21,8 +21,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from .client_connection import Connection
 from .connection_stats import ConnectionStats, ServerStats
-from .zookeeper_server import Connection, ZooKeeperMachine
+from .zookeeper_server import ZooKeeperMachine
 
 VERSION = "3.9.3-pybroker"
 REFUSED = frozenset({b"crst", b"srst", b"gtmk", b"stmk", b"hash"})

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..protocol import invariants
 from ..protocol.errors import ProtocolError
@@ -45,17 +45,15 @@ from ..protocol.zookeeper.constants import (
 from ..protocol.zookeeper.jute import (
     AuthPacket,
     ConnectResponse,
-    Create2Response,
     Id,
-    PathResponse,
     ReconfigRequest,
     SaslToken,
     Stat,
-    StatResponse,
     WatcherEvent,
 )
 from .access import OPEN_ACCESS, SASL, Access
 from .acl import digest_id, may_read, proves
+from .client_connection import Claim, Connection
 from .passwords import PASSWORD_SIZE
 from .prepare import Overlay, WriteRequest, prepare
 from .requests import (
@@ -71,7 +69,6 @@ from .transactions import (
     Body,
     CloseSessionTxn,
     CreateSessionTxn,
-    CreateTxn,
     DeleteTxn,
     ErrorTxn,
     MultiTxn,
@@ -81,49 +78,9 @@ from .transactions import (
 from .tree import Change, DataTree
 from .txn_bytes import encode_txn
 from .watches import Watches
-
-if TYPE_CHECKING:
-    from ..protocol.sasl.digest_md5 import DigestServer
+from .write_replies import has_failed, multi_results, result_of
 
 CONTAINER_CHECK_MS = 60_000
-
-
-class Claim(NamedTuple):
-    """The session that a stranger requests: a new one, or one whose password it has shown."""
-
-    session_id: int
-    timeout_ms: int
-    is_new: bool
-
-
-class Connection:
-    """A client connection as the machine knows it. `token` belongs to the runtime."""
-
-    __slots__ = (
-        "answers_read_only",
-        "claim",
-        "failed_login",
-        "identities",
-        "is_refused",
-        "sasl",
-        "session_id",
-        "token",
-    )
-
-    def __init__(self, token: object, host: str) -> None:
-        self.token = token
-        self.identities: list[Id] = [Id("ip", host)]
-        self.session_id = 0
-        # Of a stranger to a closed server; in an ensemble, until the leader has the session.
-        self.claim: Claim | None = None
-        self.is_refused = False
-        self.failed_login = False  # of SASL, or there was none where one is required
-        self.sasl: DigestServer | None = None  # since the first token
-        self.answers_read_only = False  # its connect request had the flag
-
-    @property
-    def awaits_connect(self) -> bool:
-        return self.session_id == 0 and self.claim is None
 
 
 class Effects(NamedTuple):
@@ -576,32 +533,3 @@ class ZooKeeperMachine:
 
     def _send(self, connection: Connection, frame: bytes | None) -> None:
         self._frames.append((connection, frame))
-
-
-def result_of(op: int, txn: Body, stat: Stat | None) -> list[object]:
-    """The body of the reply to one write: its node as it was right after it."""
-    if op == Op.CREATE:
-        assert isinstance(txn, CreateTxn)
-        return [PathResponse(txn.path)]
-    if stat is None:
-        return []
-    return [Create2Response(txn.path, stat) if isinstance(txn, CreateTxn) else StatResponse(stat)]
-
-
-def has_failed(parts: Sequence[tuple[Op, Body]]) -> bool:
-    return any(op is Op.ERROR for op, _ in parts)
-
-
-def multi_results(
-    parts: Sequence[tuple[Op, Body]], stats: Sequence[Stat | None]
-) -> list[tuple[int, list[object], int]]:
-    """The type, body and error of each part in the reply to a multi."""
-    results: list[tuple[int, list[object], int]] = []
-    for index, (op, part) in enumerate(parts):
-        if isinstance(part, ErrorTxn):
-            results.append((Op.ERROR, [], part.code))
-        else:
-            is_create2 = op in (Op.CREATE_CONTAINER, Op.CREATE_TTL)
-            body = result_of(op, part, stats[index])
-            results.append((Op.CREATE2 if is_create2 else op, body, 0))
-    return results

@@ -13,8 +13,8 @@ import trio
 from ...protocol.errors import ProtocolError
 from ...protocol.zookeeper.jute import Id
 from ...zookeeper import four_letter
+from ...zookeeper.client_connection import Connection
 from ...zookeeper.connection_stats import ConnectionStats
-from ...zookeeper.zookeeper_server import Connection
 
 MAX_FRAME_BYTES = 0xFFFFF  # jute.maxbuffer's default
 MAX_QUEUED_BYTES = 4 * 1024 * 1024  # to one client; above it, its requests are not read

@@ -18,6 +18,7 @@ import trio
 
 from ...protocol.errors import ProtocolError
 from ...zookeeper.acl import digest_id
+from ...zookeeper.client_connection import Connection
 from ...zookeeper.four_letter import READ_ONLY, EnsembleInfo
 from ...zookeeper.passwords import passwords_of
 from ...zookeeper.quorum.election_messages import PeerState
@@ -26,7 +27,7 @@ from ...zookeeper.quorum.ensemble_machine import EnsembleMachine
 from ...zookeeper.quorum.leader import LearnerStage, Limits
 from ...zookeeper.quorum.member import LEADER_LINK, EnsembleSpec, Member
 from ...zookeeper.sessions import SessionTable
-from ...zookeeper.zookeeper_server import CONTAINER_CHECK_MS, Connection
+from ...zookeeper.zookeeper_server import CONTAINER_CHECK_MS
 from .client_ports import ClientPort, client_ports, listen
 from .election_port import ElectionEvents, ElectionPort
 from .member_storage import MemberStorage, open_member_storage

@@ -29,15 +29,12 @@ from ...protocol.errors import ProtocolError
 from ...zookeeper import four_letter
 from ...zookeeper.access import OPEN_ACCESS, Access
 from ...zookeeper.acl import digest_id
+from ...zookeeper.client_connection import Connection
 from ...zookeeper.connection_stats import ConnectionStats, ServerStats
 from ...zookeeper.passwords import passwords_of
 from ...zookeeper.quorum.ensemble_config import SecurePort
 from ...zookeeper.sessions import SessionTable
-from ...zookeeper.zookeeper_server import (
-    CONTAINER_CHECK_MS,
-    Connection,
-    ZooKeeperMachine,
-)
+from ...zookeeper.zookeeper_server import CONTAINER_CHECK_MS, ZooKeeperMachine
 from ..resources import process_facts
 from .client_ports import LISTEN_BACKLOG, ClientPort, client_ports
 from .connection import Client, ClientGone

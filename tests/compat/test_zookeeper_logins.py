@@ -121,6 +121,7 @@ def test_clients_log_in_at_each_member(tmp_path: Path, kinds: tuple[str, ...]) -
             assert_refused(client_of(address, "ann", "guessed"))
 
 
+@pytest.mark.nightly
 def test_members_that_want_a_login(tmp_path: Path) -> None:
     with with_logins(tmp_path, OURS, {"sessionRequireClientSASLAuth": "true"}) as running:
         for member in running.members.values():

@@ -16,10 +16,11 @@ from pybroker_kafka.protocol.zookeeper.jute import (
     WatcherEvent,
 )
 from pybroker_kafka.zookeeper.access import OPEN_ACCESS, Access
+from pybroker_kafka.zookeeper.client_connection import Connection
 from pybroker_kafka.zookeeper.passwords import passwords_of
 from pybroker_kafka.zookeeper.sessions import SessionTable
 from pybroker_kafka.zookeeper.tree import DataTree, Node
-from pybroker_kafka.zookeeper.zookeeper_server import Connection, ZooKeeperMachine
+from pybroker_kafka.zookeeper.zookeeper_server import ZooKeeperMachine
 from tests.support.raw_zookeeper import Event, Reply
 
 START_MS = 1_700_000_000_000

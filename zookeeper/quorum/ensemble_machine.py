@@ -29,6 +29,7 @@ from ...protocol.zookeeper import jute
 from ...protocol.zookeeper.constants import PING_XID, KeeperError, Op, ZkCode
 from ...protocol.zookeeper.jute import ConnectResponse, Id, PathRequest, PathResponse, Stat
 from ..access import OPEN_ACCESS, Access
+from ..client_connection import Claim, Connection
 from ..fuzzy import fitted
 from ..passwords import PASSWORD_SIZE
 from ..prepare import Overlay, prepare
@@ -43,14 +44,8 @@ from ..transactions import (
 )
 from ..tree import DataTree
 from ..txn_bytes import close_session_in, encode_txn
-from ..zookeeper_server import (
-    CONTAINER_CHECK_MS,
-    Claim,
-    Connection,
-    ZooKeeperMachine,
-    multi_results,
-    result_of,
-)
+from ..write_replies import multi_results, result_of
+from ..zookeeper_server import CONTAINER_CHECK_MS, ZooKeeperMachine
 from .history import Logged
 from .packets import ForwardedRequest, first_zxid
 from .read_only import ReadOnlyMachine

@@ -18,12 +18,12 @@ from typing import NamedTuple, Protocol
 
 from ...protocol.errors import ProtocolError
 from ...protocol.zookeeper.constants import Op
+from ..client_connection import Connection
 from ..snapshot import Capture, capture
 from ..transactions import Txn
 from ..tree import DataTree
 from ..tree_bytes import ReadTree
 from ..txn_bytes import encode_txn
-from ..zookeeper_server import Connection
 from .election import Election
 from .election_messages import Notification, PeerState, decode_notification
 from .ensemble_machine import EnsembleMachine

@@ -20,10 +20,11 @@ from ...protocol.zookeeper import jute
 from ...protocol.zookeeper.constants import Op, ZkCode
 from ...protocol.zookeeper.jute import ConnectResponse, Id, Stat
 from ..access import Access
+from ..client_connection import Claim, Connection
 from ..sessions import SessionTable
 from ..transactions import Body
 from ..tree import DataTree
-from ..zookeeper_server import Claim, Connection, ZooKeeperMachine
+from ..zookeeper_server import ZooKeeperMachine
 
 
 class ReadOnlyMachine(ZooKeeperMachine):

@@ -8,6 +8,7 @@ from pybroker_kafka.protocol.zookeeper import jute
 from pybroker_kafka.protocol.zookeeper.constants import Op
 from pybroker_kafka.protocol.zookeeper.jute import AuthPacket, ConnectRequest, PathWatchRequest
 from pybroker_kafka.zookeeper.acl import digest_id
+from pybroker_kafka.zookeeper.client_connection import Connection
 from pybroker_kafka.zookeeper.passwords import member_password, passwords_of
 from pybroker_kafka.zookeeper.quorum.ensemble_machine import (
     EnsembleMachine,
@@ -15,7 +16,6 @@ from pybroker_kafka.zookeeper.quorum.ensemble_machine import (
 from pybroker_kafka.zookeeper.sessions import SessionTable
 from pybroker_kafka.zookeeper.transactions import CloseSessionTxn, CreateSessionTxn, Txn, TxnHeader
 from pybroker_kafka.zookeeper.tree import DataTree
-from pybroker_kafka.zookeeper.zookeeper_server import Connection
 
 NOW_MS = 1_700_000_000_000
 CREDENTIALS = b"cluster:secret"

@@ -8,6 +8,7 @@ from pybroker_kafka.protocol.errors import ProtocolError
 from pybroker_kafka.protocol.zookeeper import jute
 from pybroker_kafka.protocol.zookeeper.constants import Op, ZkCode
 from pybroker_kafka.protocol.zookeeper.jute import ConnectRequest, PathRequest
+from pybroker_kafka.zookeeper.client_connection import Connection
 from pybroker_kafka.zookeeper.passwords import member_password
 from pybroker_kafka.zookeeper.quorum.ensemble_machine import (
     MAX_EARLY_FRAMES,
@@ -18,7 +19,6 @@ from pybroker_kafka.zookeeper.sessions import SessionTable
 from pybroker_kafka.zookeeper.transactions import CreateSessionTxn, ErrorTxn, Txn, TxnHeader
 from pybroker_kafka.zookeeper.tree import DataTree
 from pybroker_kafka.zookeeper.txn_bytes import decode_txn
-from pybroker_kafka.zookeeper.zookeeper_server import Connection
 
 NOW_MS = 1_700_000_000_000
 CONNECT = jute.encode(ConnectRequest(0, 0, 1000, 0, bytes(16)))

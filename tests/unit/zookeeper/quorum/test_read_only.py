@@ -17,6 +17,7 @@ from pybroker_kafka.protocol.zookeeper.jute import (
     SetACLRequest,
     SetDataRequest,
 )
+from pybroker_kafka.zookeeper.client_connection import Connection
 from pybroker_kafka.zookeeper.passwords import member_password, passwords_of
 from pybroker_kafka.zookeeper.quorum.ensemble_machine import EnsembleMachine
 from pybroker_kafka.zookeeper.quorum.leader import Limits
@@ -24,7 +25,6 @@ from pybroker_kafka.zookeeper.quorum.learner import Epochs
 from pybroker_kafka.zookeeper.quorum.member import EnsembleSpec, Member
 from pybroker_kafka.zookeeper.sessions import SessionTable
 from pybroker_kafka.zookeeper.tree import DataTree
-from pybroker_kafka.zookeeper.zookeeper_server import Connection
 
 NOW = 1_700_000_000_000
 KNOWN = (2 << 56) + 7
