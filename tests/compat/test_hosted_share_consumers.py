@@ -26,6 +26,7 @@ from pybroker_kafka.client.admin.config_types import (
 )
 from pybroker_kafka.client.admin.topics import NewTopic
 from pybroker_kafka.client.hosted.trio_thread import TrioThread
+from pybroker_kafka.protocol.features import NEWEST_RELEASE
 from pybroker_kafka.testing import KafkaCluster
 from tests.support.patience import Limit, until
 
@@ -36,7 +37,11 @@ EARLIEST = Alteration("share.auto.offset.reset", ConfigOperation.SET, "earliest"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster(brokers=1) as running:
+    """With queues, also where all other clusters have the features of 3.9."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setenv("PYBROKER_FEATURES", NEWEST_RELEASE)
+        running = KafkaCluster(brokers=1)
+    with running:
         yield running
 
 
