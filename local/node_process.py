@@ -25,7 +25,6 @@ from ..broker.observability.log_format import configure_logging
 from ..broker.resources.descriptors import TooFewDescriptors, raise_descriptor_limit
 from ..broker.resources.memory import configure_allocator, give_back_memory, give_back_start
 from ..compiled import described
-from ..zookeeper.access import OPEN_ACCESS, Access
 from .cluster_state import ClusterError, NodeState
 from .node_signals import STOP_SIGNALS, end_of_lifeline
 from .service_manager import report_ready, report_status
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from ..broker.config import KafkaConfig
     from ..broker.server import Companion
     from ..protocol.sasl.jaas import LoginModule
-    from ..zookeeper.quorum.ensemble_config import EnsembleConfig, SecurePort
+    from ..zookeeper.quorum.ensemble_config import EnsembleConfig
     from .cluster_spec import ClusterSpec
 
 logger = logging.getLogger("pybroker.broker.local.node_process")
@@ -175,15 +174,7 @@ def run_foreground_member(zoo_cfg: Path | None, *, verbose: bool, log_format: st
     if config.servers:
         _run_in_foreground(partial(_member, on_state=_report_state), config, _log_opened)
     else:
-        alone = partial(
-            _zookeeper,
-            log_dir=config.log_dir,
-            secure_port=config.secure_port,
-            access=config.access,
-        )
-        _run_in_foreground(
-            alone, config.data_dir, config.client_host, config.client_port, None, _announce
-        )
+        _run_in_foreground(_alone, config, _announce)
 
 
 def _configured(zoo_cfg: Path | None) -> EnsembleConfig:
@@ -414,28 +405,36 @@ def _log_start(config: KafkaConfig) -> None:
 async def _zookeeper(
     data_dir: Path | None,
     host: str,
-    port: int | None,
+    port: int,
     credentials: bytes | None,
     ready: Ready,
     orders: StopOrders,
     *,
-    log_dir: Path | None = None,
-    secure_port: SecurePort | None = None,
-    access: Access = OPEN_ACCESS,
     fsync: bool = True,
 ) -> None:
     from ..broker.zookeeper.server import serve_zookeeper
 
     serve = partial(
+        serve_zookeeper, data_dir, host=host, port=port, credentials=credentials, fsync=fsync
+    )
+    await _run_zookeeper(serve, "ZooKeeper", ready, orders)
+
+
+async def _alone(config: EnsembleConfig, ready: Ready, orders: StopOrders) -> None:
+    """A server with a zoo.cfg that names no others."""
+    from ..broker.zookeeper.server import serve_zookeeper
+
+    serve = partial(
         serve_zookeeper,
-        data_dir,
-        log_dir=log_dir,
-        host=host,
-        port=port,
-        secure_port=secure_port,
-        access=access,
-        credentials=credentials,
-        fsync=fsync,
+        config.data_dir,
+        log_dir=config.log_dir,
+        host=config.client_host,
+        port=config.client_port,
+        secure_port=config.secure_port,
+        tick_time_ms=config.tick_ms,
+        session_limits_ms=config.session_limits_ms,
+        max_connections_per_host=config.max_client_connections,
+        access=config.access,
     )
     await _run_zookeeper(serve, "ZooKeeper", ready, orders)
 

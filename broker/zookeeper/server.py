@@ -58,6 +58,7 @@ async def serve_zookeeper(
     port: int | None = 2181,
     secure_port: SecurePort | None = None,
     tick_time_ms: int = 2000,
+    session_limits_ms: tuple[int, int] | None = None,
     fsync: bool = True,
     max_connections_per_host: int = MAX_CONNECTIONS_PER_HOST,
     container_check_ms: int = CONTAINER_CHECK_MS,
@@ -68,8 +69,9 @@ async def serve_zookeeper(
     """Serve until cancelled; `task_status.started(port)` once clients can connect.
 
     Without a data directory all is kept in memory; `log_dir` is the directory of the log, if it is
-    another one. `credentials`, user:password, close it to all
-    other clients. Raises OSError if a port is taken, NotLoopback if a closed server would be
+    another one. `session_limits_ms`: the shortest and the longest; None: 2 and 20 ticks.
+    `max_connections_per_host` 0: no limit. `credentials`, user:password, close it to all other
+    clients. Raises OSError if a port is taken, NotLoopback if a closed server would be
     reachable from other hosts, ConfigurationError for TLS that cannot be, and DataDirectoryError if
     the directory is in use, not ours, or cannot be recovered.
     """
@@ -78,7 +80,12 @@ async def serve_zookeeper(
         try:
             clock = Clock()
             now_ms = clock.now_ms()
-            sessions = SessionTable(tick_time_ms, passwords_of(storage.secret, credentials), now_ms)
+            sessions = SessionTable(
+                tick_time_ms,
+                passwords_of(storage.secret, credentials),
+                now_ms,
+                limits_ms=session_limits_ms,
+            )
             restore_sessions(sessions, storage, now_ms)
             machine = ZooKeeperMachine(
                 storage.recovered.tree,
