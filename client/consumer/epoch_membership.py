@@ -9,8 +9,9 @@ and `leave_request`, passes answers back, and calls `reconciled` once partitions
 `target` are revoked and others added: the next heartbeat, due at once, acknowledges it.
 
 Invariants: a fact that the coordinator knows is not sent again, and after a lost answer it knows
-none; partitions owned before the membership was lost are *lost*, not revoked; the member id is
-unique, and stays the same for the life of the consumer (KIP-1082).
+none; each target is acknowledged, also one that takes back what was not owned yet; partitions owned
+before the membership was lost are *lost*, not revoked; the member id is unique, and stays the same
+for the life of the consumer (KIP-1082).
 
 Mirrors: AbstractMembershipManager, ConsumerMembershipManager and ConsumerHeartbeatRequestManager.
 In Java an unknown group ends a member; here it joins again, which forms the group anew.
@@ -182,11 +183,16 @@ class EpochMembership:
         self.epoch = answer.member_epoch
         self.heartbeat_interval_ms = answer.heartbeat_interval_ms
         if answer.assignment is not None:
+            was_behind = self.target != self.owned
             self.target = frozenset(
                 (topic.topic_id, partition)
                 for topic in answer.assignment.topic_partitions
                 for partition in topic.partitions
             )
+            if was_behind and self.target == self.owned:
+                # Partitions were given and taken back before they were owned: the coordinator waits
+                # for a heartbeat that reports the partitions owned.
+                self._told = None
         self._go(MemberState.MEMBER)
         return Outcome.GO_ON
 

@@ -118,6 +118,21 @@ def test_an_assignment_is_acknowledged_once_it_is_reconciled() -> None:
     assert m.must_reconcile, "a partition is still to be added"
 
 
+def test_a_partition_that_is_taken_back_before_it_was_owned_is_acknowledged() -> None:
+    """The coordinator waits for it: it gives the partition to nobody else before."""
+    m = joined(A)
+    beat(m, answer(2, A, B))
+    beat(m, answer(3, A))
+    assert not m.must_reconcile
+    assert m.heartbeat_due_ms(0) == 0
+    asked = m.heartbeat_request(0)
+    assert asked is not None
+    assert asked.topic_partitions is not None
+    assert [(one.topic_id, one.partitions) for one in asked.topic_partitions] == [(ID, [0])]
+    m.on_heartbeat(answer(3, A), asked)
+    assert m.heartbeat_due_ms(0) == HEARTBEAT_MS, "once"
+
+
 def test_another_subscription_is_told_at_once() -> None:
     m = joined()
     m.subscribe([], "t.*")
