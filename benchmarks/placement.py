@@ -30,17 +30,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.brokers import BROKERS, Cluster
-from benchmarks.frames import (
-    RECORD_BYTES,
-    create_topic,
-    lone_records_frame,
-    produce_error_at,
-    topic_name,
-)
+from benchmarks.frames import RECORD_BYTES
 from benchmarks.loads.base import FULL, BrokerCpu
 from benchmarks.loads.bulk import consume
-from benchmarks.loads.lone_records import FILL_RATE, PARTITIONS, SHARE
-from benchmarks.native import Lines, run_load
+from benchmarks.loads.lone_records import PARTITIONS, SHARE, fill
 
 KINDS = ("pybroker", "kafka")
 READINGS = 24
@@ -62,18 +55,7 @@ class Filled(NamedTuple):
 def filled(cluster: Cluster) -> Filled:
     """A started cluster, and a topic of lone records in it."""
     cluster.start()
-    topic = topic_name("placement")
-    leaders = create_topic(cluster.bootstrap, topic, PARTITIONS)
-    result = run_load(
-        [Lines(leaders[0], [lone_records_frame(topic, PARTITIONS)])],
-        connections=4,
-        in_flight=2,
-        rate=FILL_RATE,
-        warm_up=0.0,
-        seconds=FULL.records(SHARE) / PARTITIONS / FILL_RATE,
-        error_at=produce_error_at(topic),
-    )
-    return Filled(cluster, topic, int(result.requests) * PARTITIONS)
+    return Filled(cluster, *fill(cluster, FULL.records(SHARE)))
 
 
 def read(where: Filled) -> Reading:

@@ -54,7 +54,7 @@ def read_identity(store: Store, key_name: str) -> Identity:
         assert store.pem_certificates is not None
         key_text, chain_text = store.pem_key.encode(), store.pem_certificates.encode()
         return _identity_of_pem(key_text, chain_text, store.key_password, key_name)
-    data = _read_file(store.location, key_name)
+    data = read_file(store.location, key_name)
     where = f"{key_name}={store.location}"
     if store.type == PEM:
         return _identity_of_pem(data, data, store.key_password, where)
@@ -71,7 +71,7 @@ def read_trusted(store: Store, key_name: str) -> list[x509.Certificate]:
         where = key_name
     else:
         where = f"{key_name}={store.location}"
-        data = _read_file(store.location, key_name)
+        data = read_file(store.location, key_name)
         if store.type == PEM:
             found = _certificates(data, where)
         elif _is_jks(data, where):
@@ -231,12 +231,13 @@ def _is_jks(data: bytes, where: str) -> bool:
     return data[:4] == jks.MAGIC
 
 
-def _read_file(path: str, key_name: str) -> bytes:
+def read_file(path: str, key_name: str, max_bytes: int = MAX_STORE_BYTES) -> bytes:
+    """The file that a key names. Raises TlsSettingsError."""
     try:
         with open(path, "rb") as file:
-            data = file.read(MAX_STORE_BYTES + 1)
+            data = file.read(max_bytes + 1)
     except OSError as error:
         raise TlsSettingsError(f"{key_name}={path}: {error.strerror}") from None
-    if len(data) > MAX_STORE_BYTES:
-        raise TlsSettingsError(f"{key_name}={path}: more than {MAX_STORE_BYTES} bytes")
+    if len(data) > max_bytes:
+        raise TlsSettingsError(f"{key_name}={path}: more than {max_bytes} bytes")
     return data

@@ -6,6 +6,7 @@ what was just produced comes out of the page cache.
 
 from __future__ import annotations
 
+from benchmarks.brokers import Cluster
 from benchmarks.frames import (
     RECORD_BYTES,
     create_topic,
@@ -24,8 +25,8 @@ SHARE = 0.5
 FILL_RATE = 6000.0  # requests a second, of a record for each partition
 
 
-def consume_lone_records(bench: Bench) -> Figures:
-    cluster = bench.cluster
+def fill(cluster: Cluster, records: int) -> tuple[str, int]:
+    """A new topic of about so many lone records; how many they are at least."""
     topic = topic_name("lone")
     leaders = create_topic(cluster.bootstrap, topic, PARTITIONS)
     filled = run_load(
@@ -34,12 +35,17 @@ def consume_lone_records(bench: Bench) -> Figures:
         in_flight=2,
         rate=FILL_RATE,
         warm_up=0.0,
-        seconds=bench.pace.records(SHARE) / PARTITIONS / FILL_RATE,
+        seconds=records / PARTITIONS / FILL_RATE,
         error_at=produce_error_at(topic),
     )
+    return topic, int(filled.requests) * PARTITIONS  # of the partitions none has less
+
+
+def consume_lone_records(bench: Bench) -> Figures:
+    cluster = bench.cluster
+    topic, records = fill(cluster, bench.pace.records(SHARE))
     cpu = BrokerCpu(cluster)
-    # Of the partitions none has less.
-    consumed = consume(cluster, topic, int(filled.requests) * PARTITIONS, PARTITIONS, RECORD_BYTES)
+    consumed = consume(cluster, topic, records, PARTITIONS, RECORD_BYTES)
     consume_cpu = cpu.spent()
     delete_topic(cluster.bootstrap, topic)
     return {

@@ -119,14 +119,18 @@ class Client:
         return size
 
     async def _receive(self) -> None:
+        self._buffer += await self._receive_bytes()
+
+    async def _receive_bytes(self) -> bytes:
+        """Some bytes of the socket, or none after all."""
         await trio.lowlevel.wait_readable(self._socket)
         try:
             data = self._socket.recv(RECEIVE_BYTES)
         except BlockingIOError:
-            return
+            return b""
         if not data:
             raise ClientGone("closed by the client")
-        self._buffer += data
+        return data
 
     # Out
 

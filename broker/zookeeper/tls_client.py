@@ -83,7 +83,7 @@ class TlsClient(Client):
                 await trio.lowlevel.wait_writable(self._socket)
                 self._try_send()
             if not self._is_shaken:
-                await self._take_in()
+                self._incoming.write(await self._receive_bytes())
         certificate = self._tls.getpeercert(binary_form=True)
         if certificate is None:
             return []
@@ -97,18 +97,8 @@ class TlsClient(Client):
     async def _receive(self) -> None:
         # The last bytes of the handshake may have brought a frame along.
         if not self._decrypt():
-            await self._take_in()
+            self._incoming.write(await self._receive_bytes())
             self._decrypt()
-
-    async def _take_in(self) -> None:
-        await trio.lowlevel.wait_readable(self._socket)
-        try:
-            data = self._socket.recv(RECEIVE_BYTES)
-        except BlockingIOError:
-            return
-        if not data:
-            raise ClientGone("closed by the client")
-        self._incoming.write(data)
 
     def _decrypt(self) -> bool:
         """Decrypt what was received; False if that makes no byte."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 
 from ...tls.settings import JKS, PEM, PKCS12, TlsSettings, read_settings
@@ -90,13 +89,11 @@ def _type_of(location: str) -> str:
 
 def _password_in(path: str, key: str) -> str:
     """The password in a file, without the end of its line."""
+    # It loads `cryptography`, as everything does that reads a store.
+    from ...tls.stores import read_file
+
     try:
-        with Path(path).open("rb") as file:
-            text = file.read(MAX_PASSWORD_BYTES + 1).decode()
-    except OSError as error:
-        raise ConfigurationError(f"{key}={path}: {error.strerror}") from None
+        text = read_file(path, key, MAX_PASSWORD_BYTES).decode()
     except UnicodeDecodeError:
         raise ConfigurationError(f"{key}={path} is not UTF-8") from None
-    if len(text) > MAX_PASSWORD_BYTES:
-        raise ConfigurationError(f"{key}={path}: more than {MAX_PASSWORD_BYTES} bytes")
     return text.removesuffix("\n").removesuffix("\r")

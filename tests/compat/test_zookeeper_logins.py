@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from kazoo.protocol.states import KeeperState
 from kazoo.security import make_acl
 
 from tests.support.ensembles import Ensemble, OurMember, ensemble
+from tests.support.kazoo_clients import started
 from tests.support.nightly import chosen
 from tests.support.patience import until
 from tests.support.real_zookeeper import RealZooKeeper, jars
@@ -77,15 +79,10 @@ def client_of(address: str, user: str | None, password: str) -> KazooClient:
     return KazooClient(address, sasl_options=options, connection_retry={"max_tries": 3})
 
 
-@contextlib.contextmanager
-def client_at(address: str, user: str | None, password: str = "") -> Iterator[KazooClient]:
-    client = client_of(address, user, password)
-    client.start(timeout=60)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
+def client_at(
+    address: str, user: str | None, password: str = ""
+) -> AbstractContextManager[KazooClient]:
+    return started(client_of(address, user, password))
 
 
 def assert_refused(client: KazooClient) -> None:

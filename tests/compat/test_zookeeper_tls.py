@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from kazoo.exceptions import NoAuthError
 from kazoo.security import make_acl
 
 from tests.support.ensembles import OurMember, ensemble
+from tests.support.kazoo_clients import started
 from tests.support.nightly import chosen
 from tests.support.processes import free_port
 from tests.support.real_zookeeper import jars
@@ -38,8 +39,7 @@ def keys_in(directory: Path) -> dict[str, str]:
     }
 
 
-@contextlib.contextmanager
-def client_at(port: int, directory: Path, name: str) -> Iterator[KazooClient]:
+def client_at(port: int, directory: Path, name: str) -> AbstractContextManager[KazooClient]:
     store = str(directory / f"{name}.pem")
     client = KazooClient(
         f"localhost:{port}",
@@ -48,12 +48,7 @@ def client_at(port: int, directory: Path, name: str) -> Iterator[KazooClient]:
         certfile=store,
         keyfile=store,
     )
-    client.start(timeout=60)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
+    return started(client)
 
 
 @pytest.mark.parametrize("kinds", chosen([OURS, MIXED], [OURS]), ids="-".join)

@@ -19,6 +19,7 @@ from pybroker_kafka.protocol.apis.elect_leaders import (
 )
 from pybroker_kafka.protocol.errors import ErrorCode
 from tests.mixed.cluster import KAFKA_A, KAFKA_B, OURS, MixedCluster, mixed_cluster
+from tests.support.kazoo_clients import started
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -33,13 +34,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
 
 @pytest.fixture(scope="module")
 def zookeeper(cluster: MixedCluster) -> Iterator[KazooClient]:
-    client = KazooClient(f"127.0.0.1:{cluster.zookeepers[0].port}")
-    client.start(timeout=60)
-    try:
+    with started(KazooClient(f"127.0.0.1:{cluster.zookeepers[0].port}")) as client:
         yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 class Written:

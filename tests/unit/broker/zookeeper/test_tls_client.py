@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from pybroker_kafka.zookeeper.access import Access
 from pybroker_kafka.zookeeper.quorum.ensemble_config import ConfigurationError, SecurePort
 from tests.support.certificates import PASSWORD, Authority, AuthorityFiles
 from tests.support.embedded_zookeeper import embedded_zookeeper
+from tests.support.kazoo_clients import started
 from tests.support.patience import until
 from tests.support.processes import free_port
 
@@ -42,8 +44,7 @@ class Secured(NamedTuple):
         plain = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         return self.context(name).wrap_socket(plain, server_hostname="127.0.0.1")
 
-    @contextlib.contextmanager
-    def client(self, name: str | None) -> Iterator[KazooClient]:
+    def client(self, name: str | None) -> AbstractContextManager[KazooClient]:
         """None: at the port without TLS."""
         tls = {} if name is None else {
             "use_ssl": True, "ca": str(self.directory / "ca.pem"),
@@ -51,13 +52,7 @@ class Secured(NamedTuple):
             "keyfile": str(self.directory / f"{name}.pem"),
         }  # fmt: skip
         port = self.plain if name is None else self.port
-        client = KazooClient(f"127.0.0.1:{port}", **tls)
-        client.start(timeout=60)
-        try:
-            yield client
-        finally:
-            client.stop()
-            client.close()
+        return started(KazooClient(f"127.0.0.1:{port}", **tls))
 
 
 @pytest.fixture(scope="module")
