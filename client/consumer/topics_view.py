@@ -58,6 +58,7 @@ class TopicsView:
                 )
                 for each in topic.partitions
             }
+            assert _none_is_older(known, self._leaders[topic.name]), topic
             self._names[topic.topic_id] = topic.name
         return has_changed
 
@@ -106,6 +107,14 @@ class TopicsView:
                 )
             )
         return found
+
+
+def _none_is_older(known: dict[int, Leader], leaders: dict[int, Leader]) -> bool:
+    """The invariant of this file: no leader epoch decreases."""
+    return all(
+        leader.epoch == NO_EPOCH or leader.epoch >= known.get(partition, leader).epoch
+        for partition, leader in leaders.items()
+    )
 
 
 def _newer(known: Leader | None, told: Leader) -> Leader:

@@ -27,6 +27,7 @@ CHUNK = 2
 KNOWN_SEEDS = {
     "retry under a new sequence number": 2,
     "aborted records are handed out": 1,
+    "leaders of older epochs are believed": 3,
     "what is fetched is committed": 3,
     "what is in hand is committed by who is cancelled": 6,
     "open records are committed": 0,
