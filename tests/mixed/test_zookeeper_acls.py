@@ -1,6 +1,7 @@
-"""Apache Kafka and ours with the same secured ZooKeeper: the same ACLs on the same znodes.
+"""Apache Kafka and ours with the same secured ZooKeeper, the real one or ours: the same ACLs on the
+same znodes.
 
-Over TLS with a certificate and with SASL, each in a chroot of its own; about 12 seconds.
+Over TLS with a certificate and with SASL, each in a chroot of its own; about 12 seconds each.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ from tests.support.secured_zookeeper import (
 WAIT_S = 120.0
 
 
-@pytest.fixture(scope="module")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredZooKeeper]:
-    with secured_zookeeper(tmp_path_factory.mktemp("secured")) as running:
+@pytest.fixture(scope="module", params=["real", "ours"])
+def zookeeper(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SecuredZooKeeper]:
+    with secured_zookeeper(tmp_path_factory.mktemp("secured"), request.param) as running:
         yield running
 
 
