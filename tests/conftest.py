@@ -11,6 +11,7 @@ from types import FunctionType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import examples
 from tests.support.patience import (
     pytest_runtest_protocol,
     pytest_timeout_set_timer,
@@ -30,9 +31,6 @@ settings.register_profile(
 )
 settings.load_profile("pybroker")
 
-# One in so many examples of each property is tried, where all have been tried with the sources.
-EXAMPLES_VARIABLE = "PYBROKER_ONE_EXAMPLE_IN"
-FEWEST_EXAMPLES = 10
 HYPOTHESIS_SETTINGS = "_hypothesis_internal_use_settings"
 
 # Of objects made and not yet given back; Python's own is 700, and 10 for older ones.
@@ -40,17 +38,16 @@ GARBAGE_THRESHOLDS = (20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    one_in = int(os.environ.get(EXAMPLES_VARIABLE, "1"))
     properties = {
         test
         for item in items
         if isinstance(test := getattr(item, "obj", None), FunctionType)
         and hasattr(test, HYPOTHESIS_SETTINGS)
     }
-    for test in properties if one_in > 1 else ():
+    for test in properties:
         found: settings = getattr(test, HYPOTHESIS_SETTINGS)
-        fewer = max(found.max_examples // one_in, FEWEST_EXAMPLES)
-        setattr(test, HYPOTHESIS_SETTINGS, settings(found, max_examples=fewer))
+        tried = examples.of(found.max_examples)
+        setattr(test, HYPOTHESIS_SETTINGS, settings(found, max_examples=tried))
 
 
 def pytest_collection_finish() -> None:

@@ -92,8 +92,15 @@ NIGHTLY = [
     *(f"tests/{folder}" for folder in ("unit", "simulation", "package", "compat")),
     f"--ignore={SPARK_CLUSTER}",
 ]
-# What takes half of the time of all unit tests: two processes collect each its own.
-HALF_OF_THE_UNITS = ["tests/unit/broker", "tests/unit/storage"]
+# What takes half of the time of all unit tests: three processes collect each its own.
+UNITS_OF_THE_BROKER = "tests/unit/broker"
+UNITS_OF_STORAGE = "tests/unit/storage"
+# Python compiles what is imported first. Processes that begin at the same moment would each compile
+# the modules of the tests, of the house and of its libraries; one that collects tests before them
+# does it once.
+COLLECT = [sys.executable, "-m", "pytest", "-qqq", "--collect-only"]
+COLLECTED_FIRST = ["tests/simulation", "tests/properties"]
+COLLECTED_BY_MANY = ["tests/compat", "tests/wire", "tests/faults"]
 # As many workers as there are cores, for what computes; more for what waits for other processes.
 # Each worker collects all tests, which takes as long as quick ones run: others have lanes instead.
 COMPUTING = ["-n", "2"]
@@ -120,13 +127,7 @@ RECORDS = [
 # Each run tries other examples of properties: all of them in `make properties`.
 SOME_EXAMPLES = "PYBROKER_ONE_EXAMPLE_IN=12"
 # One in eight, where the sources have been tried with some of them.
-FEWER_EXAMPLES = [
-    "env",
-    "PYBROKER_ONE_EXAMPLE_IN=8",
-    "POWER_CUT_SEEDS=20",
-    "LOG_TWIN_EXAMPLES=15",
-    "COMPACTION_TWIN_EXAMPLES=15",
-]
+FEWER_EXAMPLES = ["env", "PYBROKER_ONE_EXAMPLE_IN=8"]
 
 ALL_COMPILED = ["env", "PYBROKER_COMPILED=all"]
 COMPILE = [sys.executable, "setup.py", "-q", "compile"]
@@ -198,30 +199,38 @@ def stages() -> list[Stage]:
     pytest = [python, "-m", "pytest", "-q", "--durations=8", "--durations-min=5", *KEEP_FAILED]
     return [
         Stage("compiled loops", "test", [*COMPILE, "--units=record_loops"]),
+        Stage("collection of properties", "test", [*COLLECT, *COLLECTED_FIRST], lane=2),
         Stage("format", "lint", [str(BIN / "ruff"), "format", "--check", "."], lane=1),
         Stage("lint", "lint", [str(BIN / "ruff"), "check", "."], lane=1),
         Stage("layers", "lint", [str(BIN / "lint-imports")], lane=1),
         Stage(
-            "unit tests",
+            "unit tests of the broker",
             "test",
-            [*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, *HALF_OF_THE_UNITS],
+            [*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, UNITS_OF_THE_BROKER],
         ),
         Stage(
             "unit tests of other rooms",
             "test",
             [
                 *[*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, "tests/unit"],
-                *[f"--ignore={room}" for room in HALF_OF_THE_UNITS],
+                *[f"--ignore={room}" for room in (UNITS_OF_THE_BROKER, UNITS_OF_STORAGE)],
             ],
             lane=1,
         ),
         Stage("compiled request path", "test", [*QUICKLY, *COMPILE], lane=2),
+        Stage("collection", "test", [*ALL_COMPILED, *COLLECT, *COLLECTED_BY_MANY], lane=2),
         Stage("simulation", "test", [*SOURCES, *pytest, *IN_EVERY_RUN, "tests/simulation"], lane=3),
         Stage(
             "property tests",
             "test",
             [*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, "tests/properties"],
             lane=3,
+        ),
+        Stage(
+            "unit tests of storage",
+            "test",
+            [*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, UNITS_OF_STORAGE],
+            lane=4,
         ),
         Stage(
             "real clients",

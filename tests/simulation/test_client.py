@@ -65,6 +65,7 @@ def test_the_client_keeps_its_promises(first_seed: int, simulate: Callable[[int]
     assert acknowledged > 0
 
 
+@pytest.mark.nightly  # test_both_ways compares two processes, too
 def test_the_same_seed_is_the_same_run_in_two_processes() -> None:
     """Trio's schedule, the client's own draws and the order of its sets included."""
     script = (

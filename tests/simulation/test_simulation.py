@@ -57,6 +57,7 @@ def test_all_invariants_hold(first_seed: int) -> None:
         check(seed)
 
 
+@pytest.mark.nightly  # test_both_ways compares two processes, too
 def test_the_same_seed_is_the_same_run_in_two_processes() -> None:
     """Whatever the hashes of strings are: no order of a set may decide anything. Nor does it matter
     whether modules are compiled (`PYBROKER_COMPILED=0` has the sources run)."""

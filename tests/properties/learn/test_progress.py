@@ -6,8 +6,9 @@ import random
 
 from pybroker_kafka.learn.chapter import Ask, Chapter, Run
 from pybroker_kafka.learn.progress import Event, Progress, WrongStep, from_json, to_json
+from tests.support import examples
 
-HISTORIES = 300
+HISTORIES = examples.of(300)
 EVENTS_MAX = 60
 
 

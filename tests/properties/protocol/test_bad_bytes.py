@@ -23,13 +23,14 @@ from pybroker_kafka.protocol.framing import (
     encode_response,
 )
 from pybroker_kafka.protocol.schema import Message
+from tests.support import examples
 from tests.support.counts import report
 from tests.support.frames import decode_request, joined
 from tests.support.message_factory import MessageFactory, every_message_and_version
 from tests.support.reference_codec import Refused, reference_decode
 
 SHARDS = 8
-MUTATIONS = 200_000 // SHARDS
+MUTATIONS = examples.of(200_000) // SHARDS
 TWIN_SHARE = 10  # the reference codec checks every tenth mutated body
 LONGEST_FRAME = 700
 # One byte of a frame can become an element of a list, at worst an empty struct with its slots.

@@ -16,12 +16,13 @@ from pybroker_kafka.protocol.zookeeper.jute import ACL, Id, Stat
 from pybroker_kafka.zookeeper import txn_bytes
 from pybroker_kafka.zookeeper.quorum import packets
 from pybroker_kafka.zookeeper.txn_bytes import decode_txn
+from tests.support import examples
 from tests.support.zookeeper_machine import World
 from tests.unit.zookeeper.test_wal import busy_world
 
 # Modules whose records are tried, beside those of clients and logs.
 IMPORTED = (packets, txn_bytes)
-MUTATIONS = 100  # of each example; over all record types about 50 000
+MUTATIONS = examples.of(100)  # of each example; over all record types about 50 000
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 int32 = st.integers(-(1 << 31), (1 << 31) - 1)

@@ -22,10 +22,11 @@ from pybroker_kafka.storage.remote.segments import (
     RemoteLogSegmentState,
     TopicIdPartition,
 )
+from tests.support import examples
 
 PARTITION = TopicIdPartition(bytes(range(16)), "history", 0)
 STARTED, FINISHED, *_ = RemoteLogSegmentState
-HISTORIES = 300
+HISTORIES = examples.of(300)
 
 
 class World:

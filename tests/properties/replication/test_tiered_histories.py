@@ -23,12 +23,13 @@ from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.remote.index_cache import SegmentIndexes
 from pybroker_kafka.storage.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from pybroker_kafka.storage.remote.storage_manager import RemoteStorageError
+from tests.support import examples
 from tests.support.nightly import chosen
 from tests.support.tiered_world import NAME, Tasks, World, history
 
 FIRST_SEED = int(os.environ.get("TIER_FIRST_SEED", "0"))
 MOST_SEEDS = 1500  # to find a planted fault; most take fewer than 50
-SEEDS = int(os.environ.get("TIER_SEEDS", "60"))
+SEEDS = int(os.environ.get("TIER_SEEDS", examples.of(60)))
 
 
 # What the histories with these seeds have found.

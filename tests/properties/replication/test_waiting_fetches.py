@@ -20,6 +20,7 @@ from pybroker_kafka.replication.types import (
     ReplicatedAppend,
 )
 from pybroker_kafka.storage.append_info import AppendOrigin
+from tests.support import examples
 from tests.support.replication import ME, NOW, TOPIC, ReplicaCluster
 
 FOLLOWER = 2
@@ -193,6 +194,6 @@ def told(data: Any) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(examples.of(30)))
 def test_who_is_answered_when_and_with_what(tmp_path: Path, seed: int) -> None:
     History(ReplicaCluster(tmp_path), seed).run()

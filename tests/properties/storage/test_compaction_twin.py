@@ -8,7 +8,6 @@ were, even where only the log itself is left to tell.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -41,6 +40,7 @@ from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import LogManager
 from pybroker_kafka.storage.recovery_notes import KEPT_FILES
+from tests.support import examples
 from tests.support.appends import append_as_leader
 from tests.support.cleaning import run_cleaning, surviving
 from tests.support.crashing_files import Crash, CrashingFiles
@@ -57,7 +57,6 @@ CONFIG = LogConfig.from_overrides(
     },
     {},
 )
-EXAMPLES = int(os.environ.get("COMPACTION_TWIN_EXAMPLES", "60"))
 PRODUCERS = (1, 2, 3, 4)
 TRANSACTIONAL = (3, 4)
 
@@ -377,7 +376,7 @@ def _without_tombstones(values: object) -> dict[bytes, bytes]:
 def test_compaction_against_its_twin() -> None:
     run_state_machine_as_test(
         CompactionMachine,
-        settings=settings(max_examples=EXAMPLES, stateful_step_count=40, deadline=None),
+        settings=settings(max_examples=examples.of(60), stateful_step_count=40, deadline=None),
     )
 
 

@@ -9,7 +9,6 @@ to clients hold some of those: each stays what it was, whatever is deleted meanw
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import tempfile
@@ -45,6 +44,7 @@ from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import Job, LogManager
 from pybroker_kafka.storage.retention import delete_segments_below_start
+from tests.support import examples
 from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_checkpoints import checkpoint_log_start_offsets, checkpoint_recovery_points
@@ -61,7 +61,6 @@ CONFIG = LogConfig.from_overrides(
     },
     {},
 )
-EXAMPLES = int(os.environ.get("LOG_TWIN_EXAMPLES", "60"))
 _INT64 = Struct(">q")
 
 values = st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=5)
@@ -455,5 +454,6 @@ class LogMachine(RuleBasedStateMachine):
 
 def test_log_and_twin_agree() -> None:
     run_state_machine_as_test(
-        LogMachine, settings=settings(max_examples=EXAMPLES, stateful_step_count=40, deadline=None)
+        LogMachine,
+        settings=settings(max_examples=examples.of(60), stateful_step_count=40, deadline=None),
     )

@@ -28,6 +28,7 @@ from pybroker_kafka.storage.append_info import Append, AppendRules
 from pybroker_kafka.storage.append_rules import AppendRequest
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.old_formats import validate_with_old_format
+from tests.support import examples
 from tests.support.appends import append_as_leader
 from tests.support.conversions import build_message_set
 from tests.support.dumb_records import dumb_decode
@@ -38,7 +39,7 @@ from tests.unit.storage.helpers import TOPIC_ID, manager_of
 
 NOW_MS = 1_700_000_100_000
 SEED = 20
-MUTATIONS = 3000
+MUTATIONS = examples.of(3000)
 VERSIONS = {0: "0.9.0", 1: "0.10.2", 2: "2.8"}
 CODEC_NAMES = {
     Compression.NONE: "uncompressed",

@@ -29,10 +29,11 @@ from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_config import LogConfig
 from pybroker_kafka.storage.log_manager import LogManager
 from pybroker_kafka.storage.retention import delete_segments_below_start
+from tests.support import examples
 from tests.support.appends import append_as_leader
 from tests.support.forgetful_disk import ForgetfulFiles
 
-SEEDS = int(os.environ.get("POWER_CUT_SEEDS", "150"))
+SEEDS = int(os.environ.get("POWER_CUT_SEEDS", examples.of(150)))
 FIRST_SEED = int(os.environ.get("POWER_CUT_FIRST_SEED", "0"))
 STEPS = 30
 ROOT = "/disk"

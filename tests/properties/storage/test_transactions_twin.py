@@ -34,12 +34,13 @@ from pybroker_kafka.protocol.records.record import SimpleRecord
 from pybroker_kafka.storage.append_info import AppendInfo, AppendOrigin
 from pybroker_kafka.storage.log import Log
 from pybroker_kafka.storage.log_manager import LogManager
+from tests.support import examples
 from tests.support.appends import append_as_leader
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_checkpoints import cut
 from tests.unit.storage.helpers import TOPIC_ID, config_of
 
-SEEDS = range(24)
+SEEDS = range(examples.of(24))
 STEPS = 80
 STEPS_PER_READ = 4
 PRODUCERS = (1, 2, 3)

@@ -28,8 +28,9 @@ from pybroker_kafka.zookeeper.wal import (
     recover,
     snapshot_name,
 )
+from tests.support import examples
 
-SEEDS = 300
+SEEDS = examples.of(300)
 
 
 def random_part(chance: random.Random, tree: DataTree) -> tuple[Op, Body]:

@@ -23,10 +23,11 @@ from pybroker_kafka.client.consumer.assignments import (
 )
 from pybroker_kafka.client.consumer.named_assignors import ASSIGNORS
 from pybroker_kafka.protocol.topics import TopicPartition
+from tests.support import examples
 from tests.support.apache_kafka import java_answers
 
 SEED = 3907
-CASES = 100  # of each assignor
+CASES = examples.of(100)  # of each assignor
 # A former owner that cannot change any more: Java's leader stumbles, and ours does not.
 JAVA_FAILS = "failed: java.lang.NullPointerException"
 

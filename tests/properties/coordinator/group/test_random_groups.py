@@ -17,6 +17,7 @@ from pybroker_kafka.coordinator.group.group import Group
 from pybroker_kafka.coordinator.group.states import GroupState
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.wall_clock import NOT_SEEN
+from tests.support import examples
 from tests.unit.coordinator.group.harness import (
     START_MS,
     Call,
@@ -29,7 +30,7 @@ GROUPS = ("g1", "g2")
 TOPIC = "topic-1"
 PARTITIONS = [(TOPIC, n) for n in range(4)]
 STEPS = 250
-SEEDS = 20
+SEEDS = examples.of(20)
 APPEND_ERRORS = (
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.REQUEST_TIMED_OUT,

@@ -42,6 +42,7 @@ from pybroker_kafka.coordinator.transaction.transaction_coordinator import Trans
 from pybroker_kafka.protocol.errors import ErrorCode
 from pybroker_kafka.protocol.records.batch import assign_offset_and_epoch, iter_records
 from pybroker_kafka.protocol.records.builder import build_batch
+from tests.support import examples
 from tests.support.transaction_twin import (
     FENCED,
     LATER_FIELDS,
@@ -79,7 +80,7 @@ MARKER_ERRORS = (
     None,
 )
 STEPS = 400
-SEEDS = 60
+SEEDS = examples.of(60)
 # How often each thing happens.
 WEIGHTS = {
     "init": 6,

@@ -18,6 +18,7 @@ from pybroker_kafka.protocol.records.batch import (
 )
 from pybroker_kafka.protocol.records.builder import build_batch
 from pybroker_kafka.protocol.records.compression import Compression, compress, decompress
+from tests.support import examples
 from tests.support.conversions import (
     build_message_set,
     down_convert_all,
@@ -28,7 +29,7 @@ from tests.support.conversions import (
 from tests.support.golden_records import GOLDEN
 from tests.support.nightly import chosen
 
-MUTATIONS = 40_000
+MUTATIONS = examples.of(40_000)
 MAX_BYTES = 1 << 20
 RECORDS = [SimpleRecord(1000 + n, b"key", b"value" * n, [("h", b"x")]) for n in range(8)]
 SAMPLES = [

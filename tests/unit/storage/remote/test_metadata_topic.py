@@ -22,6 +22,7 @@ from pybroker_kafka.storage.remote.storage_manager import (
     RemoteResourceNotFoundError,
     RemoteStorageError,
 )
+from tests.support import examples
 
 from .tiers import segment_id
 
@@ -191,7 +192,7 @@ def test_bad_records_are_passed_over_with_a_reason(value: bytes | None, text: st
     assert topic.is_ready(ONE)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(examples.of(30)))
 def test_random_assignments_end_in_the_same_state_as_one_reading(seed: int) -> None:
     draw = random.Random(seed)
     partitions = [TopicIdPartition(bytes([one] * 16), f"t{one}", one) for one in range(4)]

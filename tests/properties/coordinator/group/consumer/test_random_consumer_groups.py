@@ -17,10 +17,11 @@ from pybroker_kafka.coordinator.group.consumer.config import ConsumerGroupConfig
 from pybroker_kafka.coordinator.group.consumer.member import MemberState
 from pybroker_kafka.protocol import invariants
 from pybroker_kafka.protocol.errors import ErrorCode
+from tests.support import examples
 from tests.unit.coordinator.group.consumer_harness import Consumer, ConsumerHarness, Topics
 
 STEPS = 150
-SEEDS = 40
+SEEDS = examples.of(40)
 ROUNDS = 30
 APPEND_ERRORS = (
     ErrorCode.NOT_ENOUGH_REPLICAS,

@@ -18,6 +18,7 @@ from pybroker_kafka.coordinator.group.core import GroupConfig
 from pybroker_kafka.coordinator.group.group import Group
 from pybroker_kafka.protocol import invariants
 from pybroker_kafka.protocol.errors import ErrorCode
+from tests.support import examples
 from tests.unit.coordinator.group.classic_consumer import (
     COOPERATIVE,
     EAGER,
@@ -28,7 +29,7 @@ from tests.unit.coordinator.group.consumer_harness import Consumer, ConsumerHarn
 from tests.unit.coordinator.group.harness import GROUP
 
 STEPS = 120
-SEEDS = 40
+SEEDS = examples.of(40)
 ROUNDS = 40
 PARTITIONS = [("t", partition) for partition in range(5)]
 INTERVAL_MS = ConsumerGroupConfig().assignment_interval_ms

@@ -13,12 +13,13 @@ import pytest
 
 from pybroker_kafka.coordinator.group.consumer.member import MemberState, Progress
 from pybroker_kafka.coordinator.group.consumer.reconciliation import FREE, Target, step
+from tests.support import examples
 
 TOPICS = [bytes([n]) * 16 for n in range(3)]
 PARTITIONS = 4
 MEMBERS = range(4)
 STEPS = 120
-SEEDS = 60
+SEEDS = examples.of(60)
 
 
 class Group:

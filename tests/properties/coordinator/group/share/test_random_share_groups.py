@@ -23,11 +23,12 @@ from pybroker_kafka.protocol.apis.initialize_share_group_state import (
 )
 from pybroker_kafka.protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pybroker_kafka.protocol.errors import ErrorCode
+from tests.support import examples
 from tests.unit.coordinator.group.consumer_harness import ConsumerHarness, Topics
 from tests.unit.coordinator.group.harness import GROUP, HOST, Call
 
 STEPS = 120
-SEEDS = 30
+SEEDS = examples.of(30)
 ROUNDS = 20
 TOPICS = ("t", "u", "v")
 APPEND_ERRORS = (

@@ -18,6 +18,7 @@ import pytest
 from pybroker_kafka.coordinator.group.streams.config import StreamsGroupConfig
 from pybroker_kafka.protocol import invariants
 from pybroker_kafka.protocol.errors import ErrorCode
+from tests.support import examples
 from tests.unit.coordinator.group.consumer_harness import Topics
 from tests.unit.coordinator.group.harness import GROUP
 from tests.unit.coordinator.group.streams_harness import (
@@ -28,7 +29,7 @@ from tests.unit.coordinator.group.streams_harness import (
 )
 
 STEPS = 150
-SEEDS = 40
+SEEDS = examples.of(40)
 ROUNDS = 40
 APPEND_ERRORS = (
     ErrorCode.NOT_ENOUGH_REPLICAS,
