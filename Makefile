@@ -15,7 +15,7 @@ help:
 	@echo "make test    format, lint, types, layers and all tests, each stage timed; FEATURES=3.9: with no feature of Kafka 4"
 	@echo "make nightly  all that make test leaves out to stay short: cases like one that it has, and the groups below (2 hours)"
 	@echo "make test-compiled  what make test runs from the sources alone, with the compiled way of a request: units, abuse, seeds (5 minutes)"
-	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has the quick ones (needs Java, Maven)"
+	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has one of them (needs Java, Maven)"
 	@echo "make abuse   what a good client sees beside whoever abuses a broker (2 to 7 minutes, a quiet machine)"
 	@echo "make pages   every block of every page, and each chapter of the course both ways (8 minutes)"
 	@echo "make properties  all examples of each property, and seeds of the simulation (20 minutes)"

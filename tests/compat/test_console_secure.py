@@ -69,6 +69,7 @@ def test_acls_are_added_found_and_removed(admin: Page) -> None:
     expect(acls.locator("tbody")).to_contain_text("there are none")
 
 
+@pytest.mark.nightly
 def test_users_and_quotas_are_set_and_removed(admin: Page) -> None:
     from playwright.sync_api import expect
 

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from kazoo.client import KazooClient
 
 from pybroker_kafka.local.zookeeper_nodes import mode_of
@@ -162,6 +163,7 @@ class Steps:
         self._check("alone", alone.connect)
 
 
+@pytest.mark.nightly  # test_more_zookeepers grows a cluster from one to three, too
 def test_the_steps_below_a_running_cluster(tmp_path: Path) -> None:
     one = ZooKeeperProcess(tmp_path / "one")
     machines = machines_in(tmp_path / "three", one.port)

@@ -68,6 +68,7 @@ def test_under_asyncio(cluster: KafkaCluster) -> None:
     asyncio.run(use(AsyncKafkaCluster(cluster), gather))
 
 
+@pytest.mark.nightly
 def test_under_trio(cluster: KafkaCluster) -> None:
     async def together(*calls: Callable[[], Awaitable[None]]) -> None:
         async with trio.open_nursery() as nursery:

@@ -27,6 +27,7 @@ from pybroker_kafka.console.tiers import topic_tier
 from pybroker_kafka.local.tier import tier_keys
 from tests.support.kafka_python_values import read_values
 from tests.support.moto_s3 import BUCKET, MotoS3
+from tests.support.nightly import chosen
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import WireClient
@@ -64,7 +65,7 @@ class Store:
         return words
 
 
-@pytest.fixture(params=["folders", "s3"])
+@pytest.fixture(params=chosen(["folders", "s3"], ["s3"]))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "folders":
         yield Store(str(tmp_path / "tier"), {})
