@@ -23,6 +23,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from multiprocessing.connection import Connection
 from multiprocessing.pool import AsyncResult, ThreadPool
 from pathlib import Path
@@ -72,12 +73,17 @@ def store_of(kind: str, directory: Path) -> Iterator[tuple[str, dict[str, str]]]
         process.kill()
 
 
-def read_alone(url: str, configs: dict[str, str]) -> Moved:
-    """By obstore in this process."""
+def opened(url: str, configs: dict[str, str]) -> Any:
+    """The store for calls of obstore."""
     options = {key: text for key, text in configs.items() if key != "retry.max"}
     client = {"allow_http": True} if options.pop("client.allow_http", None) else {}
     arguments: dict[str, Any] = {"config": options, "client_options": client} if options else {}
-    store = from_url(url, **arguments)
+    return from_url(url, **arguments)
+
+
+def read_alone(url: str, configs: dict[str, str], most_rate: float = inf) -> Moved:
+    """By obstore in this process, at most so many MB/s."""
+    store = opened(url, configs)
     objects = sorted(
         (one["path"], one["size"])
         for some in obstore.list(store)
@@ -87,12 +93,14 @@ def read_alone(url: str, configs: dict[str, str]) -> Moved:
     began, began_cpu = time.perf_counter(), time.process_time()
     with ThreadPool(MOST_AHEAD) as threads:
         under_way: deque[AsyncResult[int]] = deque()
-        total = 0
+        total = asked = 0
         for path, size in objects:
             for start in range(0, size, RANGE_BYTES):
+                time.sleep(max(0.0, began + asked / 1e6 / most_rate - time.perf_counter()))
                 if len(under_way) == MOST_AHEAD:
                     total += under_way.popleft().get()
                 end = min(start + RANGE_BYTES, size)
+                asked += end - start
                 under_way.append(threads.apply_async(_length, (store, path, start, end)))
         total += sum(one.get() for one in under_way)
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu

@@ -10,6 +10,11 @@ One broker and the store of `benchmarks.tier`. Its rows:
 - `copies`: broker CPU seconds a GB of such a copy on its own, less those of the broker that has the
   same tiered topics and copies nothing; and those of the process that makes the copies for it.
 
+The store, the clients and the broker share the machine. So both p99s are measured a third time,
+beside a process in which obstore alone does what the broker did: it reads the same objects at the
+rate of the consumer, and stores the same files, giving way as the broker's process does. What is
+lost there is the machine's.
+
 Each p99 is the median over windows of `--seconds`; the windows that a read or a copy only begins or
 ends in count as well.
 """
@@ -17,13 +22,17 @@ ends in count as well.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.pool import Pool
 from pathlib import Path
 
+import obstore
 import psutil
 
 from benchmarks.brokers import PyBroker
@@ -39,9 +48,19 @@ from benchmarks.frames import (
 from benchmarks.loads import bulk
 from benchmarks.loads.base import BrokerCpu
 from benchmarks.machine import cpu_seconds
-from benchmarks.native import Lines, LoadError, run_load
-from benchmarks.tier import COPY_SECONDS, SET, fill, store_of, tiered_cluster
+from benchmarks.native import Lines, LoadError, Moved, run_load
+from benchmarks.tier import (
+    COPY_SECONDS,
+    SET,
+    fill,
+    opened,
+    read_alone,
+    store_of,
+    tiered_cluster,
+)
 from pybroker_kafka.broker.remote.copy_process import MODULE
+from pybroker_kafka.broker.resources.priority import give_way
+from pybroker_kafka.storage.remote.object_store import MOST_PARTS_AT_ONCE, PART_BYTES
 from tests.support.admin_requests.configs import incremental
 from tests.support.wire import WireClient
 from tests.wire.test_offsets import LATEST_TIERED, list_offsets
@@ -93,15 +112,27 @@ def beside(
     return found
 
 
-def show(name: str, idle: list[float], loaded: list[float], what: str) -> None:
-    before, now = statistics.median(idle), statistics.median(loaded)
-    print(
-        f"{name:10} p99 {before:7.2f} ms idle, {now:7.2f} ms beside {what}: {now / before:5.2f}"
-        f"  ({len(loaded)} windows, {min(loaded):.2f} to {max(loaded):.2f} ms)"
-    )
+def show(name: str, idle: list[float], loaded: list[float], alone: list[float], what: str) -> None:
+    before = statistics.median(idle)
+    print(f"{name:10} p99 {before:7.2f} ms idle")
+    for windows, beside_what in ((loaded, what), (alone, "obstore alone that does the same")):
+        now = statistics.median(windows)
+        print(
+            f"{'':14} {now:7.2f} ms, {now / before:5.2f} of idle, beside {beside_what}"
+            f"  ({len(windows)} windows, {min(windows):.2f} to {max(windows):.2f} ms)"
+        )
 
 
-def show_log_end(cluster: PyBroker, asked: argparse.Namespace) -> None:
+@contextmanager
+def another_process() -> Iterator[Pool]:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        pool.apply(float)  # it has begun
+        yield pool
+
+
+def show_log_end(
+    cluster: PyBroker, asked: argparse.Namespace, url: str, configs: dict[str, str]
+) -> None:
     history, records = fill(cluster, asked.megabytes, asked.segment_megabytes)
     bulk.consume(cluster, history, records)  # the indexes of all segments are cached from here on
     rates = []
@@ -120,7 +151,15 @@ def show_log_end(cluster: PyBroker, asked: argparse.Namespace) -> None:
     idle = [window() for _ in range(IDLE_WINDOWS)]
     loaded = beside(read, window)
     rate = statistics.median(rates)
-    show("log's end", idle, loaded, f"{asked.gigabytes:g} GB of history at {rate:.0f} MB/s")
+
+    def read_by_obstore() -> None:
+        left = asked.gigabytes * 1e3
+        while left > 0:
+            left -= process.apply(read_alone, (url, configs, rate)).megabytes
+
+    with another_process() as process:
+        alone = beside(read_by_obstore, window)
+    show("log's end", idle, loaded, alone, f"{asked.gigabytes:g} GB of history at {rate:.0f} MB/s")
 
 
 def segments_to_copy(cluster: PyBroker, asked: argparse.Namespace) -> str:
@@ -159,7 +198,23 @@ def copy(cluster: PyBroker, topic: str, asked: argparse.Namespace) -> float:
     raise LoadError(f"{topic} is not copied after {COPY_SECONDS:.0f} s")
 
 
-def show_copies(cluster: PyBroker, asked: argparse.Namespace) -> None:
+def put_alone(url: str, configs: dict[str, str], directory: Path) -> Moved:
+    """The files of a partition, by obstore in this process, which gives way from now on."""
+    give_way()
+    store = opened(url, configs)
+    began, began_cpu = time.perf_counter(), time.process_time()
+    total = 0
+    for path in sorted(directory.iterdir()):
+        name = f"alone/{path.name}"
+        obstore.put(store, name, path, chunk_size=PART_BYTES, max_concurrency=MOST_PARTS_AT_ONCE)
+        total += path.stat().st_size
+    seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
+    return Moved(seconds, cpu, total / 1e6)
+
+
+def show_copies(
+    cluster: PyBroker, asked: argparse.Namespace, url: str, configs: dict[str, str]
+) -> None:
     first, second = segments_to_copy(cluster, asked), segments_to_copy(cluster, asked)
     before = cpu_seconds(copiers(cluster))
     cpu, began = BrokerCpu(cluster), time.perf_counter()
@@ -179,8 +234,11 @@ def show_copies(cluster: PyBroker, asked: argparse.Namespace) -> None:
         return p99_ms(cluster, asked.seconds, at_end=False)
 
     idle = [window() for _ in range(IDLE_WINDOWS)]
+    directory = cluster.data_directories[0] / f"{second}-0"
+    with another_process() as process:
+        alone = beside(lambda: process.apply(put_alone, (url, configs, directory)), window)
     loaded = beside(lambda: copy(cluster, second, asked), window)
-    show("produce", idle, loaded, f"copies of {asked.megabytes} MB")
+    show("produce", idle, loaded, alone, f"copies of {asked.megabytes} MB")
 
 
 def main() -> None:
@@ -198,8 +256,8 @@ def main() -> None:
         cluster = tiered_cluster(Path(directory), url, configs)
         cluster.start()
         try:
-            show_log_end(cluster, asked)
-            show_copies(cluster, asked)
+            show_log_end(cluster, asked, url, configs)
+            show_copies(cluster, asked, url, configs)
         finally:
             cluster.discard()
 
