@@ -89,6 +89,8 @@ NIGHTLY = [
 # What takes half of the time of all unit tests: three processes collect each its own.
 UNITS_OF_THE_BROKER = "tests/unit/broker"
 UNITS_OF_STORAGE = "tests/unit/storage"
+# A process that cleans logs leaves the processor to all others: its tests wait.
+UNITS_OF_THE_CLEANER = "tests/unit/broker/cleaner"
 # Python compiles what is imported first. Processes that begin at the same moment would each compile
 # the modules of the tests, of the house and of its libraries; one that collects tests before them
 # does it once.
@@ -200,7 +202,10 @@ def stages() -> list[Stage]:
         Stage(
             "unit tests of the broker",
             "test",
-            [*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, UNITS_OF_THE_BROKER],
+            [
+                *[*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, UNITS_OF_THE_BROKER],
+                f"--ignore={UNITS_OF_THE_CLEANER}",
+            ],
         ),
         Stage(
             "unit tests of other rooms",
@@ -221,9 +226,12 @@ def stages() -> list[Stage]:
             lane=3,
         ),
         Stage(
-            "unit tests of storage",
+            "unit tests of storage and cleaner",
             "test",
-            [*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, UNITS_OF_STORAGE],
+            [
+                *[*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN],
+                *[UNITS_OF_STORAGE, UNITS_OF_THE_CLEANER],
+            ],
             lane=4,
         ),
         Stage(
