@@ -8,7 +8,9 @@ One broker and the store of `benchmarks.tier`. Its rows:
 - `produce`: the p99 of single records produced at that rate, idle and while the broker copies
   `--megabytes` of segments to the store.
 - `copies`: broker CPU seconds a GB of such a copy on its own, less those of the broker that has the
-  same tiered topics and copies nothing; and those of the process that makes the copies for it.
+  same tiered topics, is asked as often how far it is, and copies nothing; and those of the process
+  that makes the copies for it. What they cost the broker is a matter of segments, however large
+  these are: so it is shown for one as well.
 
 The store, the clients and the broker share the machine. So both p99s are measured a third time,
 beside a process in which obstore alone does what the broker did: it reads the same objects at the
@@ -181,6 +183,14 @@ def copiers(cluster: PyBroker) -> list[int]:
     ]
 
 
+def looks(kafka: WireClient, topic: str, seconds: float) -> Iterator[int]:
+    """Look for so long how far the copies are. Each look costs the broker a request."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        time.sleep(LOOK_SECONDS)
+        yield int(list_offsets(kafka, 9, topic, LATEST_TIERED).offset)
+
+
 def copy(cluster: PyBroker, topic: str, asked: argparse.Namespace) -> float:
     """The megabytes that are in the store when this returns."""
     least = (asked.megabytes - 2 * asked.segment_megabytes) * 1e6 / RECORD_BYTES
@@ -189,10 +199,7 @@ def copy(cluster: PyBroker, topic: str, asked: argparse.Namespace) -> float:
         answer = kafka.call(incremental(TOPIC, topic, change, validate_only=False))
         assert [one.error_code for one in answer.responses] == [0], answer
 
-        ends = time.monotonic() + COPY_SECONDS
-        while time.monotonic() < ends:
-            time.sleep(LOOK_SECONDS)  # each look costs the broker a request
-            offset = int(list_offsets(kafka, 9, topic, LATEST_TIERED).offset)
+        for offset in looks(kafka, topic, COPY_SECONDS):
             if offset > least:
                 return offset * RECORD_BYTES / 1e6
     raise LoadError(f"{topic} is not copied after {COPY_SECONDS:.0f} s")
@@ -223,10 +230,13 @@ def show_copies(
     spent, gigabytes = cpu.spent(), megabytes / 1e3
     beside_it = (cpu_seconds(copiers(cluster)) - before) / gigabytes
     cpu = BrokerCpu(cluster)
-    time.sleep(IDLE_SECONDS)
+    with WireClient(cluster.bootstrap) as kafka:
+        for _ in looks(kafka, first, IDLE_SECONDS):
+            pass
     cost = max(0.0, spent - cpu.spent() / IDLE_SECONDS * seconds) / gigabytes
     print(
-        f"copies     {cost:.2f} broker CPU s/GB at {megabytes / seconds:.0f} MB/s; "
+        f"copies     {cost:.2f} broker CPU s/GB at {megabytes / seconds:.0f} MB/s, "
+        f"{cost * asked.segment_megabytes:.1f} ms a segment; "
         f"{beside_it:.2f} of its process that copies"
     )
 
