@@ -72,7 +72,7 @@ RATE = 2000.0
 IDLE_WINDOWS = 3
 IDLE_SECONDS = 5.0
 LOOK_SECONDS = 0.2
-# An eighth of Kafka's default. The store of history has small ones, since moto reads a whole object
+# An eighth of Kafka's default. The store of history has small ones: `moto` reads a whole object
 # for each request of a range.
 LARGE_SEGMENT_MEGABYTES = 128
 
