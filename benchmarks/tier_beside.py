@@ -15,7 +15,7 @@ One broker and the store of `benchmarks.tier`. Its rows:
 The store, the clients and the broker share the machine. So both p99s are measured a third time,
 beside a process in which obstore alone does what the broker did: it reads the same objects at the
 rate of the consumer, and stores the same files, giving way as the broker's process does. What is
-lost there is the machine's.
+lost there is the machine's; the consumer of the history has no part in it.
 
 Each p99 is the median over windows of `--seconds`; the windows that a read or a copy only begins or
 ends in count as well.

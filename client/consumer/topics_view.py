@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
+from ...protocol import invariants
 from ...protocol.apis.metadata import MetadataResponse, MetadataResponseTopic
 from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicPartition
@@ -58,7 +59,8 @@ class TopicsView:
                 )
                 for each in topic.partitions
             }
-            assert _none_is_older(known, self._leaders[topic.name]), topic
+            if invariants.THOROUGH and not _none_is_older(known, self._leaders[topic.name]):
+                raise invariants.BrokenInvariant(f"a leader epoch decreases: {known}, {topic}")
             self._names[topic.topic_id] = topic.name
         return has_changed
 
