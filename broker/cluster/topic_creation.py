@@ -15,6 +15,7 @@ create.topic.policy.class.name, whose classes are Java's, and mutation quotas fo
 
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -156,11 +157,10 @@ class TopicCreator:
 
         `before` is called with the number of partitions after all checks; it may refuse them.
         """
-        outcomes: list[TopicOutcome] = []
-        for group in _without_collisions(wanted):
-            found = await self._create_group(group, before, validate_only=validate_only)
-            outcomes += [found[topic.name] for topic in group]
-        return outcomes
+        outcomes: dict[str, TopicOutcome] = {}
+        for group in groups_without_collisions(wanted):
+            outcomes |= await self._create_group(group, before, validate_only=validate_only)
+        return [outcomes[topic.name] for topic in wanted]
 
     async def _create_group(
         self,
@@ -380,14 +380,17 @@ def _ignore(_: ErrorCode) -> None:
     pass
 
 
-def _without_collisions(wanted: Sequence[WantedTopic]) -> Iterable[list[WantedTopic]]:
-    """Groups in whose topics no two may collide: of two that do the first is created."""
-    group: dict[str, WantedTopic] = {}
+def groups_without_collisions(wanted: Iterable[WantedTopic]) -> list[list[WantedTopic]]:
+    """Groups in whose topics no two may collide; of topics that do, each is a group later than the
+    topic before it, so that the first is created. As many groups as topics that collide with each
+    other.
+    """
+    groups: list[list[WantedTopic]] = []
+    earlier: Counter[str] = Counter()
     for topic in wanted:
         name = topic_admin.metric_name(topic.name)
-        if name in group:
-            yield list(group.values())
-            group = {}
-        group[name] = topic
-    if group:
-        yield list(group.values())
+        if earlier[name] == len(groups):
+            groups.append([])
+        groups[earlier[name]].append(topic)
+        earlier[name] += 1
+    return groups

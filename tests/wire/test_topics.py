@@ -186,7 +186,8 @@ def test_of_many_topics_in_a_request_those_that_collide_with_an_earlier_one_are_
 ) -> None:
     mark = plain().name
     names = [f"{mark}{dot}{number}" for number in range(60) for dot in ("-", ".", "_")]
-    answers = {one.name: one for one in create(kafka, 7, *map(plain, names))}
+    created = create(kafka, 7, *map(plain, names), timeout_ms=60_000)
+    answers = {one.name: one for one in created}
     for name, answer in answers.items():
         if "_" in name.removeprefix(mark):
             assert_failed(answer, 7, ErrorCode.INVALID_TOPIC_EXCEPTION)
