@@ -31,6 +31,8 @@ settings.register_profile(
 )
 settings.load_profile("pybroker")
 
+gc.disable()  # until tests are collected
+
 HYPOTHESIS_SETTINGS = "_hypothesis_internal_use_settings"
 
 # Of objects made and not yet given back; Python's own is 700, and 10 for older ones.
@@ -55,6 +57,7 @@ def pytest_collection_finish() -> None:
     of a property test's time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
 
 
