@@ -52,9 +52,10 @@ async def serve_metrics(
 
     registry = CollectorRegistry()
     registry.register(metrics)
-    ProcessCollector(registry=registry)
     GCCollector(registry=registry)
-    render = partial(exposition, metrics, registry)
+    process = CollectorRegistry()
+    ProcessCollector(registry=process)
+    render = partial(exposition, metrics, registry, in_thread=process)
     open_now: dict[object, trio.CancelScope] = {}  # the oldest first
 
     async def answer(stream: trio.SocketStream) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import threading
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -66,6 +68,23 @@ async def test_half_open_scrapes_keep_nobody_waiting() -> None:
         for stream in half_open:
             await stream.aclose()
         nursery.cancel_scope.cancel()
+
+
+async def test_open_files_are_counted_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed_by = []
+    listdir = os.listdir
+
+    def noted(path: str) -> list[str]:
+        listed_by.append(threading.get_ident())
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", noted)
+    async with trio.open_nursery() as nursery:
+        port = await nursery.start(serve_metrics, BrokerMetrics(), 0)
+        assert b"\nprocess_open_fds " in await scrape(port)
+        nursery.cancel_scope.cancel()
+    assert listed_by
+    assert threading.get_ident() not in listed_by
 
 
 async def test_a_scrape_that_never_ends_its_request_is_closed(
