@@ -24,7 +24,13 @@ from ...coordinator.group.consumer.requests import Refused
 from ...coordinator.group.share.offsets import Altering, Deleting
 from ...protocol.acls import AclOperation, ResourceType
 from ...protocol.api import ApiKey
-from ...protocol.apis.alter_share_group_offsets import AlterShareGroupOffsetsResponse
+from ...protocol.apis.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
 from ...protocol.apis.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
@@ -175,8 +181,16 @@ class ShareGroupOffsetHandlers:
 
     async def alter(self, request: Request) -> None:
         machine = self._runtime.machine
+        asked: AlterShareGroupOffsetsRequest = request.body
+        permitted, denied = [], []
+        for one in asked.topics:
+            if request.permits(AclOperation.READ, ResourceType.TOPIC, one.topic_name):
+                permitted.append(one)
+            else:
+                denied.append(self._not_permitted(one))
+        wanted = AlterShareGroupOffsetsRequest(group_id=asked.group_id, topics=permitted)
         try:
-            altering: Altering = await self._perform(machine.shares.alter, request.body)
+            altering: Altering = await self._perform(machine.shares.alter, wanted)
         except Refused as refused:
             request.fail(refused.error, refused.message)
             return
@@ -197,7 +211,24 @@ class ShareGroupOffsetHandlers:
                     if error is not None:
                         partition.error_code = error.error_code
                         partition.error_message = error.error_message
-        request.respond(AlterShareGroupOffsetsResponse(responses=altering.topics))
+        request.respond(AlterShareGroupOffsetsResponse(responses=[*denied, *altering.topics]))
+
+    def _not_permitted(
+        self, topic: AlterShareGroupOffsetsRequestTopic
+    ) -> AlterShareGroupOffsetsResponseTopic:
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return AlterShareGroupOffsetsResponseTopic(
+            topic_name=topic.topic_name,
+            topic_id=self._cache.topic_id(topic.topic_name),
+            partitions=[
+                AlterShareGroupOffsetsResponsePartition(
+                    partition_index=one.partition_index,
+                    error_code=error,
+                    error_message=error.description,
+                )
+                for one in topic.partitions
+            ],
+        )
 
     # Delete
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..access_rules import AccessRules, on_each_topic, on_group
-from ..acls import AclOperation
+from ..access_rules import AccessRules, ByHandler, Question, on_group
+from ..acls import AclOperation, ResourceType
 from ..api_page import Api, Handling, elements_together
 from ..features import Feature, Later
 from ..schema import Message, Struct, array, int16, int32, int64, message, string, uuid
@@ -63,7 +63,13 @@ API: Final = Api(
     response=AlterShareGroupOffsetsResponse,
     access=AccessRules(
         (on_group(AclOperation.READ),),
-        on_each_topic(AclOperation.READ, "topic_name")._replace(goes_on=True),
+        by_handler=(
+            ByHandler(
+                (Question(AclOperation.READ, ResourceType.TOPIC, "topic_name"),),
+                "TOPIC_AUTHORIZATION_FAILED for the topic's partitions, beside its id; an error of "
+                "the group comes first",
+            ),
+        ),
     ),
     later=Later(0, Feature.SHARE),
     elements=(elements_together("topics.partitions", "responses.partitions"),),

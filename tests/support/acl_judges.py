@@ -33,6 +33,7 @@ from tests.support.random_requests import (
     DELETABLE,
     GROUPS,
     TOPICS,
+    TRANSACTION_TIMEOUT_MS,
     TRANSACTIONS,
     USERS,
     Drawn,
@@ -52,6 +53,7 @@ CONFIG = {
     "sasl.enabled.mechanisms": "PLAIN",
     "listener.name.users.plain.sasl.jaas.config": f"{MODULE} {SECRETS};",
     "super.users": "User:ANONYMOUS",  # the administrator, and the brokers
+    "transaction.max.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
     "transaction.state.log.num.partitions": "2",
     "offsets.topic.num.partitions": "2",
     "num.partitions": "2",
@@ -111,7 +113,8 @@ class Judged:
             )
         for name in TRANSACTIONS:
             admin.coordinator(name, TRANSACTION)
-            answer = again(lambda name=name: init(admin, name, 4))  # type: ignore[misc]
+            begin = partial(init, admin, name, 4, timeout_ms=TRANSACTION_TIMEOUT_MS)
+            answer = again(begin)
             if name == TRANSACTIONS[0]:
                 producer = Producer(name, answer.producer_id, answer.producer_epoch)
                 add(admin, producer, ("t-a", 0), ("p-b", 1), version=3)

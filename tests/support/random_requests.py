@@ -27,6 +27,7 @@ INTERNAL = ("__consumer_offsets",)
 GROUPS = ("g-a", "g-b", "h-a")
 TRANSACTIONS = ("x-a", "x-b", "y-a")
 DELETABLE = "d-a"
+TRANSACTION_TIMEOUT_MS = 86_400_000  # longer than a test: none times out in the middle
 MANY, MANY_SHARE = 250, 0.04
 LEFT_OUT_VERSIONS = {
     ApiKey.PRODUCE: range(3),  # they take older batches
@@ -266,7 +267,7 @@ def delete_records(choose: Random, version: int) -> Body:
 
 def init_producer_id(choose: Random, version: int) -> Body:
     name = choose.choice([None, None, "x-b", "y-a", "x-none"])
-    return {"transactional_id": name, "transaction_timeout_ms": 60_000}
+    return {"transactional_id": name, "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS}
 
 
 def offset_for_leader_epoch(choose: Random, version: int) -> Body:

@@ -8,14 +8,22 @@ from pathlib import Path
 import pytest
 
 from pybroker_kafka.protocol.acls import AclOperation, AclPermission, ResourceType
+from pybroker_kafka.protocol.apis.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from pybroker_kafka.protocol.apis.create_acls import AclCreation, CreateAclsRequest
 from pybroker_kafka.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest
 from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.protocol.uuids import ZERO_UUID
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.sasl_client import log_in
 from tests.support.wire import Topic, WireClient, batch, fetch_request
+from tests.wire.feature_steps import finalize
+from tests.wire.transaction_steps import again
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 CONFIG = {
@@ -44,9 +52,11 @@ class Guarded:
         assert log_in(client, "PLAIN", "alice", "secret").error_code == 0
         return client
 
-    def allow(self, operation: AclOperation, name: str) -> None:
+    def allow(
+        self, operation: AclOperation, name: str, kind: ResourceType = ResourceType.TOPIC
+    ) -> None:
         creation = AclCreation(
-            resource_type=ResourceType.TOPIC, resource_name=name, resource_pattern_type=LITERAL,
+            resource_type=kind, resource_name=name, resource_pattern_type=LITERAL,
             principal="User:alice", host="*", operation=operation,
             permission_type=AclPermission.ALLOW,
         )  # fmt: skip
@@ -131,6 +141,33 @@ def test_a_session_loses_a_topic_and_gets_it_back(guarded: Guarded, topic: Topic
     guarded.admin.append(topic.name, b"v")
     assert next_one(4) == [0]
     assert next_one(5) == [0]
+
+
+def test_offsets_of_queues_are_refused_beside_the_topics_id(guarded: Guarded, topic: Topic) -> None:
+    finalize(guarded.admin, {"share.version": 1})
+    guarded.allow(AclOperation.READ, "queue", ResourceType.GROUP)
+    allowed = guarded.admin.create_topic()
+    guarded.allow(AclOperation.READ, allowed.name)
+    names = [topic.name, "nobody-has-it", allowed.name]
+    guarded.alice.coordinator("queue")
+    request = AlterShareGroupOffsetsRequest(
+        group_id="queue",
+        topics=[
+            AlterShareGroupOffsetsRequestTopic(
+                topic_name=name,
+                partitions=[AlterShareGroupOffsetsRequestPartition(partition_index=0)],
+            )
+            for name in names
+        ],
+    )
+    answer = again(lambda: guarded.alice.call(request, 0))
+    assert [
+        (t.topic_name, bytes(t.topic_id), t.partitions[0].error_code) for t in answer.responses
+    ] == [
+        (names[0], topic.id, FAILED),
+        (names[1], ZERO_UUID, FAILED),
+        (names[2], allowed.id, 0),
+    ]
 
 
 def test_the_log_says_which_acl_was_missing(guarded: Guarded, topic: Topic) -> None:
