@@ -421,7 +421,7 @@ class Broker:
         )
         if self.companion is not None:
             services.spawn("companion", self.companion.run, self)
-        services.spawn("heap", heap.collect_now_and_then, parts.dispatcher.turns)
+        services.spawn("heap", heap.freeze_now_and_then, parts.dispatcher.turns)
         await services.start("cleaner", parts.cleaner.run)
         if parts.tables is not None:
             await services.start("tables", parts.tables.run)

@@ -1,9 +1,12 @@
 """The garbage collector, kept from holding the event loop.
 
-Almost everything dies by its reference count; the collector only has to find cycles. Objects of the
-start-up are frozen, young objects are scanned a few thousand at a time, and the pass over all
-objects, which takes longer the more there are, runs when it is due and no large request is under
-way: it would scan the hundred thousands of objects of such a request in vain.
+Almost everything dies by its reference count; the collector only has to find cycles. Young objects
+are scanned a few thousand at a time, twice. Objects that outlive this are frozen: they are not
+scanned again until there are twice as many as after the last pass over all of them. A pass takes
+longer the more objects there are (0.1 s for 2,000 partitions), and garbage among them, of which
+none was found beside clients that come, produce and leave and topics that are made and deleted, is
+never more than what is alive. No pass begins while a large request is under way: it would scan the
+hundred thousands of objects of such a request in vain.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ import trio
 YOUNG_OBJECTS = 2_000
 YOUNG_COLLECTIONS = 2
 NEVER = 1_000_000_000
+OLD = 2  # the generation of what has outlived them
 
-FULL_COLLECTION_SECONDS = 60.0
+FREEZE_SECONDS = 60.0
 BUSY_POLL_SECONDS = 1.0
 MAX_BUSY_POLLS = 300
 
@@ -34,12 +38,20 @@ def freeze_startup() -> None:
     gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, NEVER)
 
 
-async def collect_now_and_then(turns: Sized) -> None:
-    """Find old cycles, for ever; large requests under way are in `turns`."""
+async def freeze_now_and_then(turns: Sized) -> None:
+    """Freeze old objects, and find cycles in them once they have doubled, for ever; large requests
+    under way are in `turns`."""
+    after_last_pass, since = gc.get_freeze_count(), 0
     while True:
-        await trio.sleep(FULL_COLLECTION_SECONDS)
+        await trio.sleep(FREEZE_SECONDS)
         for _ in range(MAX_BUSY_POLLS):
             if not len(turns):
                 break
             await trio.sleep(BUSY_POLL_SECONDS)
-        gc.collect()
+        since += len(gc.get_objects(generation=OLD))
+        gc.freeze()
+        if since > after_last_pass:
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()
+            after_last_pass, since = gc.get_freeze_count(), 0

@@ -33,7 +33,15 @@ from pybroker_kafka.protocol.apis.share_group_describe import ShareGroupDescribe
 from pybroker_kafka.protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pybroker_kafka.protocol.features import RELEASES
 from tests.support import acl_judges
-from tests.support.acl_judges import BEING_CREATED, CLIENTS, Judged, count_codes, random_acls, told
+from tests.support.acl_judges import (
+    BEING_CREATED,
+    CLIENTS,
+    Acl,
+    Judged,
+    count_codes,
+    random_acls,
+    told,
+)
 from tests.support.apache_kafka_4 import running_kafka_4
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
@@ -173,6 +181,11 @@ class JudgedOfKafka4(Judged):
             for topic in answer.responses
             for partition in topic.partitions
         )
+
+    def allow(self, acls: list[Acl]) -> None:
+        """A broker of KRaft hears of ACLs after the controller has answered."""
+        super().allow(acls)
+        until(lambda: self.allowed() == set(acls))
 
     def end(self, drawn: Drawn, answer: Any) -> None:
         if drawn.key is ApiKey.METADATA:

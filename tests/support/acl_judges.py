@@ -19,6 +19,7 @@ from pybroker_kafka.protocol.api import ApiKey
 from pybroker_kafka.protocol.apis.create_acls import AclCreation, CreateAclsRequest
 from pybroker_kafka.protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from pybroker_kafka.protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pybroker_kafka.protocol.apis.describe_acls import DescribeAclsRequest
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from pybroker_kafka.protocol.apis.offset_commit import (
     OffsetCommitRequest,
@@ -143,6 +144,21 @@ class Judged:
         ]  # fmt: skip
         answer = self.admin.call(CreateAclsRequest(creations=creations), 2)
         assert not any(result.error_code for result in answer.results), answer
+
+    def allowed(self) -> set[Acl]:
+        """The ACLs that the broker knows."""
+        everything = DescribeAclsRequest(
+            resource_type_filter=ANY, resource_name_filter=None, pattern_type_filter=ANY,
+            principal_filter=None, host_filter=None, operation=ANY, permission_type=ANY,
+        )  # fmt: skip
+        return {
+            (
+                *(one.resource_type, one.resource_name, one.pattern_type),
+                *(acl.principal, acl.host, acl.operation, acl.permission_type),
+            )
+            for one in self.admin.call(everything, 2).resources
+            for acl in one.acls
+        }
 
     def ask(self, who: Client, drawn: Drawn) -> Any:
         try:
