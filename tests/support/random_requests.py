@@ -27,6 +27,7 @@ INTERNAL = ("__consumer_offsets",)
 GROUPS = ("g-a", "g-b", "h-a")
 TRANSACTIONS = ("x-a", "x-b", "y-a")
 DELETABLE = "d-a"
+OF_NOBODY = "unknown"  # a topic id in an answer
 TRANSACTION_TIMEOUT_MS = 86_400_000  # longer than a test: none times out in the middle
 MANY, MANY_SHARE = 250, 0.04
 LEFT_OUT_VERSIONS = {
@@ -609,7 +610,7 @@ def comparable(answer: Any, names: Mapping[bytes, str]) -> Any:
                 value = bool(value)
             elif field.kind == "uuid":
                 raw = bytes(value)
-                value = "zero" if raw == ZERO_UUID else names.get(raw, "unknown")
+                value = "zero" if raw == ZERO_UUID else names.get(raw, OF_NOBODY)
             said[field.name] = comparable(value, names)
         return said
     if isinstance(answer, list):
