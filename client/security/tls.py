@@ -35,7 +35,9 @@ def explained(error: BaseException, host: str = "this name") -> str:
     """The meaning of an error of TLS, and the remedy."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _distrust(error, host)
-    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+    # The end of a connection is the one or the other, by Python's version.
+    is_the_end = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
+    if isinstance(error, ssl.SSLError) and not is_the_end:
         reason = (error.reason or "").replace("_", " ").lower()
         if "certificate" in reason:
             return f"it does not take our certificate ({reason}); see ssl.keystore.location"

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from pybroker_kafka.client.frames import FrameReader, send_frame
-from pybroker_kafka.client.security.tls import TlsFailure, start_tls
+from pybroker_kafka.client.security.tls import TlsFailure, explained, start_tls
 from pybroker_kafka.client.security.tls_stream import TlsStream
 from tests.support.certificates import AuthorityFiles
 
@@ -139,3 +139,8 @@ async def test_a_cancelled_wait(place: Place) -> None:
         await stream.aclose()
         with pytest.raises((trio.ClosedResourceError, OSError)):
             await stream.receive_some(1)
+
+
+@pytest.mark.parametrize("end", [ssl.SSLEOFError, ssl.SSLZeroReturnError])
+def test_the_end_of_a_connection_in_a_handshake_names_the_key(end: type[ssl.SSLError]) -> None:
+    assert "security.protocol" in explained(end(8, "EOF occurred"))
