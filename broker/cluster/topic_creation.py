@@ -152,8 +152,8 @@ class TopicCreator:
         validate_only: bool = False,
         before: Callable[[int], None] | None = None,
     ) -> list[TopicOutcome]:
-        """Check everything, then write the znodes; one outcome a topic. The topics have no leaders
-        yet when this returns.
+        """Check everything, then write the znodes; one outcome a topic, whose names differ. The
+        topics have no leaders yet when this returns.
 
         `before` is called with the number of partitions after all checks; it may refuse them.
         """

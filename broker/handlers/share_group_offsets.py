@@ -188,6 +188,8 @@ class ShareGroupOffsetHandlers:
                 permitted.append(one)
             else:
                 denied.append(self._not_permitted(one))
+        if denied:
+            request.metrics.error(ErrorCode.TOPIC_AUTHORIZATION_FAILED.name)
         wanted = AlterShareGroupOffsetsRequest(group_id=asked.group_id, topics=permitted)
         try:
             altering: Altering = await self._perform(machine.shares.alter, wanted)

@@ -3,10 +3,11 @@
 Almost everything dies by its reference count; the collector only has to find cycles. Young objects
 are scanned a few thousand at a time, twice. Objects that outlive this are frozen: they are not
 scanned again until there are twice as many as after the last pass over all of them. A pass takes
-longer the more objects there are (0.1 s for 2,000 partitions), and garbage among them, of which
-none was found beside clients that come, produce and leave and topics that are made and deleted, is
-never more than what is alive. No pass begins while a large request is under way: it would scan the
-hundred thousands of objects of such a request in vain.
+longer the more objects there are (0.1 s for 2,000 partitions). So there is at most as much garbage
+among the frozen objects as there were objects after the last pass; measured beside clients that
+come, produce and leave, and topics that are made and deleted, there was none. No pass begins while
+a large request is under way: it would scan the hundred thousands of objects of such a request in
+vain.
 """
 
 from __future__ import annotations

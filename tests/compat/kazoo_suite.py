@@ -14,11 +14,11 @@ import argparse
 import os
 import subprocess
 import sys
-import tarfile
 from importlib.metadata import version
 from pathlib import Path
 
 from tests.support import real_zookeeper
+from tests.support.archives import unpack
 from tests.support.kazoo_harness import MEMBERS, REAL_JARS, ROOT
 from tests.support.maven import cache_directory
 
@@ -49,8 +49,7 @@ def sources() -> Path:
         directory.mkdir(parents=True, exist_ok=True)
         wanted = name.replace("-", "==")
         _pip("download", "--no-deps", "--no-binary", "kazoo", "--dest", str(directory), wanted)
-        with tarfile.open(directory / f"{name}.tar.gz") as archive:
-            archive.extractall(directory, filter="data")
+        unpack(directory / f"{name}.tar.gz", directory)
     return unpacked
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.package.conftest import BUILD, Installation, run
 from tests.package.test_layout import rooms
+from tests.support.archives import unpack
 from tests.support.processes import ROOT
 
 BESIDE_THE_PACKAGE = (".ci", ".github", ".devcontainer", "tests", "benchmarks", "build", "docker")
@@ -90,8 +91,7 @@ def test_the_wheel_can_be_built_from_the_sdist(
     wheel: Path, distributions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (path,) = distributions.glob("*.tar.gz")
-    with tarfile.open(path) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(path, tmp_path)
     (unpacked,) = tmp_path.iterdir()
     monkeypatch.setenv("PYBROKER_COMPILED", "0")
     run([*BUILD, "--wheel", "--outdir", tmp_path / "dist", unpacked])
