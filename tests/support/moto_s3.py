@@ -14,7 +14,7 @@ from typing import Any
 
 import boto3
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 BUCKET = "history"
 REGION = "us-east-1"
@@ -34,9 +34,7 @@ def _failed(status: str, start: Any) -> list[bytes]:
 class MotoS3:
     def __init__(self) -> None:
         self._application = DomainDispatcherApplication(create_backend_app)
-        self._server = make_server(
-            "127.0.0.1", 0, self._answer, threaded=True, request_handler=_Silent
-        )
+        self._server = self._at_port(0)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self.before: Callable[[str, str], str | None] = self.nothing
         self.after: Callable[[str, str], str | None] = self.nothing
@@ -44,6 +42,9 @@ class MotoS3:
     @staticmethod
     def nothing(_method: str, _path: str) -> None:
         return None
+
+    def _at_port(self, port: int) -> BaseWSGIServer:
+        return make_server("127.0.0.1", port, self._answer, threaded=True, request_handler=_Silent)
 
     def _answer(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
@@ -61,15 +62,30 @@ class MotoS3:
 
     @contextmanager
     def running(self) -> Iterator[MotoS3]:
-        thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        thread.start()
+        self._start()
         try:
             self.client.create_bucket(Bucket=BUCKET)
             yield self
         finally:
-            self._server.shutdown()
-            thread.join()
-            self._server.server_close()
+            self._stop()
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def _stop(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @contextmanager
+    def gone(self) -> Iterator[None]:
+        """Connections are refused; what is stored is there again afterwards."""
+        port = self._server.server_port
+        self._stop()
+        yield
+        self._server = self._at_port(port)
+        self._start()
 
     @property
     def client(self) -> Any:
