@@ -3,10 +3,12 @@
 - A store that is away: it refuses each request, or each connection. TIER_AWAY_SECONDS=600 for the
   ten minutes of a real outage; some seconds otherwise.
 - Wrong credentials.
-- A local disk that is full while the store is away.
+- A local disk that is full while the store is away: the broker ends, and goes on where there is
+  room again.
 
-Each time no acknowledged record is lost, the log says what to look at and does not grow with each
-attempt, no line shows the secret, and `tier verify` accounts for each object at the end.
+Each time no acknowledged record is lost, and `tier verify` accounts for each object at the end.
+Beside a store that fails, appends go on, and the log names the error in at most two lines for each
+attempt.
 """
 
 from __future__ import annotations
@@ -90,6 +92,10 @@ class LoadedLedger(Ledger):
             self.fill(1)
             self.slowest_seconds = max(self.slowest_seconds, time.monotonic() - began)
 
+    def check_went_on(self) -> None:
+        """A batch a second at least was acknowledged, on however busy a machine."""
+        assert self.count > AWAY_SECONDS
+
 
 @pytest.mark.parametrize(
     "how", chosen(["refuses requests", "refuses connections"], ["refuses connections"])
@@ -112,6 +118,7 @@ def test_a_store_is_away_under_load(store: MotoS3, broker: BrokerProcess, how: s
     lines = broker.log_text.splitlines()[before:]
     print(f"{how}: {written} batches in {AWAY_SECONDS:.0f} s, the slowest took", end=" ")
     print(f"{ledger.slowest_seconds:.3f} s; {len(lines)} lines of log, such as {lines[-1:]}")
+    ledger.check_went_on()
     assert any(FAILED in line for line in lines)
     assert len(lines) < most_lines(), "\n".join(lines[:40])
     ledger.check()
@@ -131,6 +138,7 @@ def test_wrong_credentials(store: MotoS3, broker: BrokerProcess) -> None:
         time.sleep(AWAY_SECONDS)
     lines = broker.log_text.splitlines()[before:]
     print(f"{len(lines)} lines of log, such as {lines[-1:]}")
+    ledger.check_went_on()
     assert "403" in broker.log_text
     assert SECRET_KEY not in broker.log_text
     assert len(lines) < most_lines(), "\n".join(lines[:40])
