@@ -27,7 +27,7 @@ from tests.faults import test_tiered_s3 as s3
 from tests.faults.test_tiered_s3 import Ledger
 from tests.support.moto_s3 import SECRET_KEY, MotoS3
 from tests.support.nightly import chosen
-from tests.support.patience import until
+from tests.support.patience import WAIT_SECONDS, until
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.sick_disk import SickDisk, why_not
 
@@ -124,7 +124,7 @@ def test_a_store_is_away_under_load(store: MotoS3, broker: BrokerProcess, how: s
     ledger.check()
     assert_accounted_for(store, broker)
     ledger.delete()
-    until(lambda: store.objects == [])
+    until(lambda: store.objects == [], seconds=WAIT_SECONDS + AWAY_SECONDS)
 
 
 def test_wrong_credentials(store: MotoS3, broker: BrokerProcess) -> None:
