@@ -6,9 +6,9 @@ time; none is lost, no broker loses its session, and topics are made without eac
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import confluent_kafka
@@ -18,6 +18,7 @@ from pybroker_kafka.testing import KafkaCluster
 from tests.compat.test_zookeeper_ensembles import MIXED, assert_equal_trees, skip_without_java
 from tests.support.ensembles import OTHER_KIND, Ensemble, ensemble
 from tests.support.patience import until
+from tests.support.repeated import repeated
 
 CALL_SECONDS = 120.0
 
@@ -30,31 +31,24 @@ class Ledger:
             "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5,
         }  # fmt: skip
         self._topic = topic
-        self._stop = threading.Event()
         self.acknowledged: list[bytes] = []
 
     def _acknowledge(self, error: object, message: confluent_kafka.Message) -> None:
         if error is None:
             self.acknowledged.append(message.value() or b"")
 
-    def _write(self) -> None:
-        producer = confluent_kafka.Producer(self._settings)
-        number = 0
-        while not self._stop.wait(0.01):
-            producer.produce(self._topic, b"%d" % number, on_delivery=self._acknowledge)
-            producer.poll(0)
-            number += 1
-        producer.flush(CALL_SECONDS)
-
     @contextmanager
     def writing(self) -> Iterator[None]:
-        thread = threading.Thread(target=self._write)
-        thread.start()
-        try:
+        producer = confluent_kafka.Producer(self._settings)
+        numbers = count()
+
+        def write() -> None:
+            producer.produce(self._topic, b"%d" % next(numbers), on_delivery=self._acknowledge)
+            producer.poll(0)
+
+        with repeated(write, 0.01):
             yield
-        finally:
-            self._stop.set()
-            thread.join()
+        producer.flush(CALL_SECONDS)
 
 
 def registrations(running: Ensemble) -> dict[str, int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -32,6 +31,7 @@ from pybroker_kafka.protocol.apis.incremental_alter_configs import (
 from pybroker_kafka.protocol.errors import ErrorCode
 from tests.faults.directories import content, directory_of, give_directories, move, paths_of
 from tests.support.cluster import Cluster, cluster
+from tests.support.repeated import repeated
 from tests.support.wire import WireClient, batch
 from tests.wire.test_offsets import DEBUG_REPLICA, EARLIEST, list_offsets
 
@@ -54,29 +54,25 @@ class Load:
     def __init__(self, jbod: Cluster, topic: str) -> None:
         self._jbod = jbod
         self._topic = topic
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._number = 0
+        self._running = repeated(self._append, 0.02)
         self.acknowledged: set[bytes] = set()
 
     def __enter__(self) -> Load:
-        self._thread.start()
+        self._running.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+    def __exit__(self, *raised: Any) -> None:
+        self._running.__exit__(*raised)
 
-    def _run(self) -> None:
-        number = 0
-        while not self._stop.is_set():
-            number += 1
-            value = f"{number} ".encode() * 100
-            with suppress(OSError, AssertionError, KeyError):
-                leader = self._jbod.partitions(self._topic)[0].leader
-                with WireClient(self._jbod.nodes[leader].bootstrap) as client:
-                    if client.produce(self._topic, batch(value)).error_code == 0:
-                        self.acknowledged.add(value)
-            self._stop.wait(0.02)
+    def _append(self) -> None:
+        self._number += 1
+        value = f"{self._number} ".encode() * 100
+        with suppress(OSError, AssertionError, KeyError):
+            leader = self._jbod.partitions(self._topic)[0].leader
+            with WireClient(self._jbod.nodes[leader].bootstrap) as client:
+                if client.produce(self._topic, batch(value)).error_code == 0:
+                    self.acknowledged.add(value)
 
 
 def set_rate(jbod: Cluster, node: int, rate: str | None) -> None:
