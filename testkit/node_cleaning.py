@@ -156,7 +156,7 @@ class NodeCleaning:
         store = self._broker.parts.acls
         for path, data in acls.items() if store is not None else ():
             assert store is not None
-            entries = acl_znodes.decode_entries(data.encode())
+            entries = await _at_once(acl_znodes.decoding(data.encode()))
 
             def replace(
                 _old: object, new: frozenset[AccessControlEntry] = entries
@@ -177,7 +177,8 @@ class NodeCleaning:
         await self._broker.store.until_applied(change)
         authorizer = None if parts.acls is None else parts.acls.authorizer
         wanted = {
-            resource_at(path): acl_znodes.decode_entries(acls[path].encode()) for path in acls
+            resource_at(path): await _at_once(acl_znodes.decoding(acls[path].encode()))
+            for path in acls
         }
 
         def is_settled() -> bool:

@@ -56,13 +56,11 @@ RETRY_BACKOFF_SECONDS = 0.1
 RETRY_JITTER_SECONDS = 0.05
 MAX_NODE_BYTES = 900_000  # jute.maxbuffer is 1 MiB, for a whole request
 MAX_WAITING = 100
-LARGE_NODE_BYTES = 64 * 1024  # read and written on a thread
 READS_AT_ONCE = 500
 MAX_LOGGED_PATH = 300
 ABSENT = -1
 
-A = TypeVar("A")
-B = TypeVar("B")
+T = TypeVar("T")
 
 Entries: TypeAlias = frozenset[AccessControlEntry]
 Change: TypeAlias = Callable[[Entries], Generator[None, None, Entries]]
@@ -247,9 +245,7 @@ class AclStore:
         """The operation, and the version of the node after it."""
         if not new:
             return Delete(path, now.version), ABSENT
-        data = await _in_thread_if(
-            len(new) > LARGE_NODE_BYTES // 100, acl_znodes.encode_entries, new
-        )
+        data = await _in_steps(acl_znodes.encoding(new))
         if len(data) > MAX_NODE_BYTES:
             raise UpdateFailed(f"{path} would hold more than {MAX_NODE_BYTES} bytes")
         if now.version == ABSENT:
@@ -291,8 +287,7 @@ async def _versioned(resource: ResourcePattern, result: ZkResult) -> _Versioned:
     if not expect(result, acl_znodes.resource_path(resource), ZkCode.NO_NODE).ok:
         return _Versioned(NO_ENTRIES, ABSENT)
     data = result.data or b""
-    entries = await _in_thread_if(len(data) > LARGE_NODE_BYTES, acl_znodes.decode_entries, data)
-    return _Versioned(entries, result.version)
+    return _Versioned(await _in_steps(acl_znodes.decoding(data)), result.version)
 
 
 def _is_written(path: str, result: ZkResult) -> bool:
@@ -300,8 +295,14 @@ def _is_written(path: str, result: ZkResult) -> bool:
     return expect(result, path, *expected).ok
 
 
-async def _in_thread_if(large: bool, convert: Callable[[A], B], value: A) -> B:
-    """Convert in a thread if `large`: it would hold the loop; most nodes cost less than a
-    thread.
+async def _in_steps(steps: Generator[None, None, T]) -> T:
+    """The result. Other tasks run between the steps; beside a thread that computes, each of them
+    would wait for the interpreter again and again.
     """
-    return await trio.to_thread.run_sync(convert, value) if large else convert(value)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await trio.lowlevel.checkpoint()

@@ -10,9 +10,11 @@ Mirrors the ZkAclStore and ZkAclChangeStore of kafka.zk.ZkData, and AclEntry's J
 
 from __future__ import annotations
 
+import heapq
 import json
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from enum import Enum
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from ...protocol.acls import AclOperation, AclPermission, PatternType, ResourceType
@@ -31,6 +33,7 @@ CHANGES: Final = {
 }
 STORED_TYPES: Final = tuple(kind for kind in ResourceType if kind > ResourceType.ANY)
 CHANGE_PREFIX: Final = "acl_changes_"
+ENTRIES_AT_ONCE: Final = 500  # in a step: a millisecond or two
 
 E = TypeVar("E", bound=Enum)
 
@@ -72,31 +75,51 @@ def change_path(pattern: PatternType) -> str:
     return f"{CHANGES[pattern]}/{CHANGE_PREFIX}"
 
 
-# Payloads
+# Payloads: the ACLs of one resource may take tens of milliseconds; hence the steps
 
 
-def encode_entries(entries: Iterable[AccessControlEntry]) -> bytes:
-    acls = [
-        {
-            "principal": entry.principal,
-            "permissionType": _PERMISSION_NAMES[entry.permission],
-            "operation": _OPERATION_NAMES[entry.operation],
-            "host": entry.host,
-        }
-        for entry in sorted(entries)
-    ]
-    return _encode({"version": VERSION, "acls": acls})
+def encoding(entries: Iterable[AccessControlEntry]) -> Generator[None, None, bytes]:
+    """The payload of these entries, sorted."""
+    left = iter(entries)
+    pieces = []
+    while piece := sorted(islice(left, ENTRIES_AT_ONCE)):
+        pieces.append(piece)
+        if len(piece) == ENTRIES_AT_ONCE:
+            yield
+    ordered = heapq.merge(*pieces)
+    texts = []
+    while items := [_item(entry) for entry in islice(ordered, ENTRIES_AT_ONCE)]:
+        texts.append(_to_json(items)[1:-1])
+        if len(items) == ENTRIES_AT_ONCE:
+            yield
+    return f'{{"version":{VERSION},"acls":[{",".join(texts)}]}}'.encode()
 
 
-def decode_entries(data: bytes | None) -> frozenset[AccessControlEntry]:
-    """No data means no entries. Unknown values, of a newer broker for example, become UNKNOWN."""
+def _item(entry: AccessControlEntry) -> dict[str, str]:
+    return {
+        "principal": entry.principal,
+        "permissionType": _PERMISSION_NAMES[entry.permission],
+        "operation": _OPERATION_NAMES[entry.operation],
+        "host": entry.host,
+    }
+
+
+def decoding(data: bytes | None) -> Generator[None, None, frozenset[AccessControlEntry]]:
+    """No data means no entries. Unknown values, of a newer broker for example, become UNKNOWN.
+    Raises MalformedZnode."""
     if not data:
         return frozenset()
     try:
         payload = json.loads(data)
         if payload["version"] != VERSION:
             raise ValueError(f"its version is {payload['version']!r}")
-        return frozenset(map(_entry, payload["acls"]))
+        left = iter(payload["acls"])
+        entries: set[AccessControlEntry] = set()
+        while items := list(islice(left, ENTRIES_AT_ONCE)):
+            entries.update(map(_entry, items))
+            if len(items) == ENTRIES_AT_ONCE:
+                yield
+        return frozenset(entries)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise MalformedZnode(f"ACLs: {type(error).__name__} {error}") from None
 
@@ -148,4 +171,8 @@ def decode_change(pattern: PatternType, data: bytes | None) -> ResourcePattern:
 
 
 def _encode(payload: object) -> bytes:
-    return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()
+    return _to_json(payload).encode()
+
+
+def _to_json(payload: object) -> str:
+    return json.dumps(payload, separators=(",", ":"), ensure_ascii=False)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import pytest
 import trio
@@ -14,10 +16,11 @@ from pybroker_kafka.broker.security.principal import KafkaPrincipal
 from pybroker_kafka.broker.zk import acl_store
 from pybroker_kafka.broker.zk.acl_store import AclStore, Change, Entries, UpdateFailed
 from pybroker_kafka.broker.zk.acl_znodes import (
+    ENTRIES_AT_ONCE,
     decode_change,
-    decode_entries,
+    decoding,
     encode_change,
-    encode_entries,
+    encoding,
     resource_path,
 )
 from pybroker_kafka.broker.zk.zookeeper_client import ZooKeeperClient, open_zookeeper
@@ -36,6 +39,7 @@ from tests.support.patience import eventually
 from tests.support.raw_zookeeper import close_session
 from tests.support.steps import finished
 
+T = TypeVar("T")
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 TOPIC = ResourcePattern(ResourceType.TOPIC, LITERAL, "t")
 PREFIX = ResourcePattern(ResourceType.TRANSACTIONAL_ID, PREFIXED, "pre:é")
@@ -55,6 +59,24 @@ CHANGE = (
 WAIT_SECONDS = 120.0
 
 
+def encode_entries(entries: Iterable[AccessControlEntry]) -> bytes:
+    return finished(encoding(entries))
+
+
+def decode_entries(data: bytes | None) -> frozenset[AccessControlEntry]:
+    return finished(decoding(data))
+
+
+def result_and_steps(steps: Generator[None, None, T]) -> tuple[T, int]:
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, count
+        count += 1
+
+
 # The nodes
 
 
@@ -66,6 +88,20 @@ def test_nodes_as_kafka_writes_them() -> None:
     assert resource_path(PREFIX) == "/kafka-acl-extended/prefixed/TransactionalId/pre:é"
     assert encode_change(TOPIC) == b"TOPIC:t"
     assert encode_change(PREFIX) == CHANGE
+
+
+def test_many_entries_are_encoded_and_decoded_in_steps() -> None:
+    """As json encodes all of them at once, which kept the loop waiting for 80 ms."""
+    entries = {READ._replace(principal=f"User:{n}") for n in range(3 * ENTRIES_AT_ONCE + 1)}
+    acls = [
+        {"principal": entry.principal, "permissionType": "Allow", "operation": "Read", "host": "*"}
+        for entry in sorted(entries)
+    ]
+    twin = json.dumps({"version": 1, "acls": acls}, separators=(",", ":")).encode()
+    # For each full piece: sorted, encoded.
+    assert result_and_steps(encoding(entries)) == (twin, 6)
+    assert result_and_steps(decoding(twin)) == (entries, 3)
+    assert result_and_steps(encoding([])) == (b'{"version":1,"acls":[]}', 0)
 
 
 def test_older_spellings_are_read() -> None:
