@@ -5,6 +5,7 @@
 - Wrong credentials.
 - A local disk that is full while the store is away: the broker ends, and goes on where there is
   room again.
+- A local disk that is full below cached indexes of the tier: look-ups go on, without files.
 
 Each time no acknowledged record is lost, and `tier verify` accounts for each object at the end.
 Beside a store that fails, appends go on, and the log names the error in at most two lines for each
@@ -22,14 +23,17 @@ from pathlib import Path
 
 import pytest
 
+from pybroker_kafka.storage.log_directory import REMOTE_INDEX_DIRECTORY
 from tests.faults import test_tiered_s3 as s3
-from tests.faults.test_tiered_s3 import Ledger
+from tests.faults.test_tiered_s3 import BATCHES, Ledger
 from tests.support.moto_s3 import SECRET_KEY, MotoS3
 from tests.support.nightly import chosen
 from tests.support.patience import WAIT_SECONDS, until
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.repeated import repeated
 from tests.support.sick_disk import SickDisk, why_not
+from tests.support.wire import WireClient
+from tests.unit.broker.remote.test_tiered_broker import offset_of
 
 AWAY_SECONDS = float(os.environ.get("TIER_AWAY_SECONDS", "3"))
 BATCH_SECONDS = 0.1
@@ -165,3 +169,39 @@ def test_a_full_local_disk(store: MotoS3, broker: BrokerProcess, tmp_path: Path)
     assert_accounted_for(store, broker)
     ledger.delete()
     until(lambda: store.objects == [])
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not() or "it can be sick")
+@pytest.mark.nightly
+def test_a_full_disk_below_cached_indexes(
+    store: MotoS3, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """A look-up by time reads an index of the tier. Without room for its files it answers from
+    memory, each time; with room again it keeps them."""
+    disk = SickDisk(tmp_path / "sick")
+    disk.ail(broker)
+    full = f"{errno.ENOSPC} */{REMOTE_INDEX_DIRECTORY}/*"
+    disk.says(f"create {full}")
+    broker.start()
+    ledger = Ledger(broker)
+    ledger.fill(4 * BATCHES)
+    ledger.check()
+    directory = next((tmp_path / "broker").rglob(REMOTE_INDEX_DIRECTORY))
+    with WireClient(broker.bootstrap) as kafka:
+        (first, *_) = kafka.read(ledger.topic)
+        for operation in ("create", "write", "rename"):
+            disk.says(f"{operation} {full}")
+            assert offset_of(kafka, ledger.topic, first.timestamp) == 0
+            assert finished_files(directory) == []
+            ledger.fill(1)
+        disk.heal()
+        assert offset_of(kafka, ledger.topic, first.timestamp) == 0
+        assert finished_files(directory)
+    ledger.check()
+    ledger.delete()
+    until(lambda: store.objects == [])
+
+
+def finished_files(directory: Path) -> list[str]:
+    """Of the cache, without those that could not be written or renamed."""
+    return sorted(path.name for path in directory.iterdir() if path.suffix != ".tmp")
