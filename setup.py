@@ -69,6 +69,8 @@ compiled = SimpleNamespace(**run_path(str(ROOT / "compiled.py")))
 COMPILER = "mypy==2.4.1"
 # Loops are inlined into each other, which takes one C file; one of very many takes twice as long.
 MOST_IN_A_FILE = 20
+# mypyc's declarations of a unit are a megabyte, which the C compiler reads once for each file.
+FILES = 16
 CORES = os.cpu_count() or 1
 SUFFIX = EXTENSION_SUFFIXES[0]
 
@@ -179,14 +181,34 @@ def _compile_in(temporary: Path, unit: Any) -> None:
         multi_file=len(unit.modules) > MOST_IN_A_FILE,
         target_dir=str(target),
     )
-    for extension in extensions:  # the headers of a group whose name has a dot are there
-        extension.include_dirs.append(str(target / PACKAGE))
+    for extension in extensions:
+        # The headers of a group whose name has a dot are there.
+        extension.include_dirs += [str(target / PACKAGE), str(target)]
+        extension.sources = _joined(extension.sources, target)
+        extension.extra_compile_args.append("-DNDEBUG")  # as at the higher levels
     command: Any = SideBySide(Distribution({"ext_modules": extensions}))
     command.build_lib = str(temporary / "built")
     command.build_temp = str(temporary / "objects")
     command.parallel = CORES
     command.ensure_finalized()
     command.run()
+
+
+def _joined(sources: Sequence[str], target: Path) -> list[str]:
+    """The C files of modules joined to `FILES` files of about one size; the others as they are."""
+    modules = [name for name in sources if Path(name).name.startswith("__native_")]
+    files: list[list[str]] = [[] for _ in range(FILES)]
+    sizes = [0] * FILES
+    for name in sorted(modules, key=os.path.getsize, reverse=True):
+        least = sizes.index(min(sizes))
+        files[least].append(name)
+        sizes[least] += os.path.getsize(name)
+    joined = []
+    for number, names in enumerate(filter(None, files)):
+        path = target / f"joined_{number}.c"
+        path.write_text("".join(f'#include "{Path(name).absolute()}"\n' for name in names))
+        joined.append(str(path))
+    return [name for name in sources if name not in modules] + joined
 
 
 def _paths(unit: Any) -> list[Path]:

@@ -64,6 +64,8 @@ class Cluster(ABC):
     # Whether there are requests besides Produce.
     has_topics = True
     environment: Mapping[str, str] = {}
+    # More settings of the brokers.
+    extra: Mapping[str, str] = {}
 
     def __init__(self, directory: Path, brokers: int = 1) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -109,6 +111,7 @@ class Cluster(ABC):
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": str(min(2, self.count)),
             **(self._listeners() if self.count == 1 else {}),
+            **self.extra,
         }
 
     def _listeners(self) -> dict[str, str]:
@@ -187,7 +190,6 @@ class Cluster(ABC):
 
 class PyBroker(Cluster):
     name = "pybroker"
-    extra: Mapping[str, str] = {}
     options: Sequence[str] = ()
 
     @property
@@ -198,7 +200,7 @@ class PyBroker(Cluster):
         command = [*PYBROKER, "start", "--brokers", str(self.count)]
         command += ["--port", str(self.addresses[0][1]), "--data-dir", str(self._data)]
         command += ["--zookeeper-port", str(self.zookeeper_port), *self.options]
-        for key, value in (self.settings() | dict(self.extra)).items():
+        for key, value in self.settings().items():
             command += ["--config", f"{key}={value}"]
         # What an earlier start of the same directory left is not the state of this one.
         (self._data / cluster_state.STATE_FILE).unlink(missing_ok=True)
@@ -242,6 +244,7 @@ class PyBrokerBatch(PyBroker):
 
 class ApacheKafka(Cluster):
     name = "kafka"
+    more_jars: Sequence[Path] = ()
 
     def __init__(self, directory: Path, brokers: int = 1) -> None:
         super().__init__(directory, brokers)
@@ -284,8 +287,8 @@ class ApacheKafka(Cluster):
         ]
         logging = f"-Dlog4j.configuration=file:{self._jars / 'log4j.properties'}"
         command = ["java", *heap, *JVM, collector, *management, logging]
-        command += ["-cp", f"{self._jars}/*", main, *arguments]
-        return self._spawn(command, f"{log}.log")
+        command += ["-cp", ":".join([f"{self._jars}/*", *map(str, self.more_jars)]), main]
+        return self._spawn([*command, *arguments], f"{log}.log")
 
     @property
     def broker_pids(self) -> list[int]:

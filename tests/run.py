@@ -5,11 +5,11 @@ the rest: the cases marked `nightly` (`tests.support.nightly`), which have a sib
 and the groups below, each of which has a command of its own, too.
 `make mixed` has all tests beside Apache Kafka, of which `make test` has one, and what our client
 and commands do at Apache Kafka (marked at_kafka); both skip them, with the reason, where Java or
-Maven is missing. `make abuse` has the abuses that want the machine for themselves, too, and more
+Maven is missing. `make abuse` has the abuses that want the machine for themselves, too, and all
 mutated requests; `make faults` has all fault cases, and twenty times the torture; `make pages` runs
 each block of all pages and each chapter of the course both ways; `make properties` has all examples
-of each property, of which `make test` has a twelfth, and more seeds; `make test-compiled` runs what
-`make test` runs from the sources alone with what is compiled; `make posix` runs what meets the
+of each property, of which `make test` has a twentieth, and more seeds; `make test-compiled` runs
+what `make test` runs from the sources alone with what is compiled; `make posix` runs what meets the
 operating system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
 that leaves something in the checkout has failed, too. Stages that leave a core idle, since they
@@ -77,9 +77,8 @@ SPARK_EXAMPLE = "tests/compat/test_examples.py::test_spark_stream"
 # Of one seed, short, and patient with a busy machine; the first 10 of those of `make faults`.
 TORTURE = ["--seed=1", "--rounds=1", "--ready-seconds=15"]
 TORTURE_IN_EVERY_RUN = ["--sequences=10", *TORTURE]
-# The first of those of `make abuse`, of each API a few dozen.
-FEWER_MUTATIONS = "MUTATED_REQUESTS=2000"
-BOTH_WAYS = ["tests/unit/test_compiled.py", "tests/simulation/test_both_ways.py"]
+UNITS_OF_BOTH = "tests/unit/test_compiled.py"
+BOTH_WAYS = [UNITS_OF_BOTH, "tests/simulation/test_both_ways.py"]
 IN_EVERY_RUN = ["-m", "not nightly"]
 # Where tests are marked so; `make faults` has those of tests/faults.
 NIGHTLY = [
@@ -121,9 +120,8 @@ RECORDS = [
 ]
 
 # Each run tries other examples of properties: all of them in `make properties`.
-SOME_EXAMPLES = "PYBROKER_ONE_EXAMPLE_IN=12"
-# One in eight, where the sources have been tried with some of them.
-FEWER_EXAMPLES = ["env", "PYBROKER_ONE_EXAMPLE_IN=8"]
+SOME_EXAMPLES = "PYBROKER_ONE_EXAMPLE_IN=20"
+FEWER_EXAMPLES = ["env", SOME_EXAMPLES]
 
 ALL_COMPILED = ["env", "PYBROKER_COMPILED=all"]
 COMPILE = [sys.executable, "setup.py", "-q", "compile"]
@@ -212,7 +210,10 @@ def stages() -> list[Stage]:
             "test",
             [
                 *[*SOURCES, SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, "tests/unit"],
-                *[f"--ignore={room}" for room in (UNITS_OF_THE_BROKER, UNITS_OF_STORAGE)],
+                *[
+                    f"--ignore={room}"
+                    for room in (UNITS_OF_THE_BROKER, UNITS_OF_STORAGE, UNITS_OF_BOTH)
+                ],
             ],
             lane=1,
         ),
@@ -287,7 +288,7 @@ def stages() -> list[Stage]:
         Stage(
             "mutated requests",
             "test",
-            [*SOURCES, "ABUSE_P99_MS=100", FEWER_MUTATIONS, *pytest, *MUTATIONS],
+            [*SOURCES, "ABUSE_P99_MS=100", SOME_EXAMPLES, *pytest, *IN_EVERY_RUN, *MUTATIONS],
             lane=2,
         ),
         Stage(

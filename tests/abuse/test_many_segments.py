@@ -48,10 +48,8 @@ def now(number: int) -> int:
     return int(time.time() * 1000)
 
 
-NIGHTLY = pytest.param(now, {"segment.ms": "1"}, marks=pytest.mark.nightly)
-
-
-@pytest.mark.parametrize(("stamp", "configs"), [(weekly, {}), NIGHTLY])
+@pytest.mark.nightly
+@pytest.mark.parametrize(("stamp", "configs"), [(weekly, {}), (now, {"segment.ms": "1"})])
 def test_segments_take_no_descriptors(
     broker: BrokerProcess, stamp: Callable[[int], int], configs: dict[str, str]
 ) -> None:

@@ -1,12 +1,10 @@
 """Fifty thousand mutated requests of every API and version; `mutations` does a million by hand.
 
-As many again at a broker that serves what Kafka 4 has. `make test` sends the first of them alone
-(MUTATED_REQUESTS).
+As many again at a broker that serves what Kafka 4 has. `make test` sends some of the latter alone.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,15 +14,20 @@ from pybroker_kafka.protocol.api import ApiKey
 from tests.abuse.beside import bystander
 from tests.abuse.largest import OF_4, newest_versions
 from tests.abuse.mutations import attack, is_good
+from tests.support import examples
 from tests.wire.test_advertised import SERVED
 
-COUNT = int(os.environ.get("MUTATED_REQUESTS", "50000"))
+COUNT = examples.of(50_000)
 SEED = 1
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("config", "newest"), [({}, SERVED), (OF_4, newest_versions())], ids=["3.9", "4"]
+    ("config", "newest"),
+    [
+        pytest.param({}, SERVED, id="3.9", marks=pytest.mark.nightly),
+        pytest.param(OF_4, newest_versions(), id="4"),
+    ],
 )
 def test_mutated_requests(
     tmp_path: Path, config: Mapping[str, str], newest: Mapping[ApiKey, int]

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from pybroker_kafka.protocol.apis.describe_producers import DescribeProducersRequest, TopicRequest
 from pybroker_kafka.protocol.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pybroker_kafka.protocol.apis.incremental_alter_configs import (
@@ -83,6 +85,7 @@ def small_segments(client: WireClient, topic: str) -> None:
     assert [one.error_code for one in answer.responses] == [0]
 
 
+@pytest.mark.nightly
 def test_a_snapshot_of_very_many_producers_with_each_batch(tmp_path: Path) -> None:
     with bystander(tmp_path) as good, WireClient(good.bootstrap) as client:
         topic = client.create_topic(name="many-ids").name

@@ -1,4 +1,4 @@
-"""Two thousand mutated logins; `sasl_mutations` plays two hundred thousand by hand."""
+"""Ten thousand mutated logins, fewer in `make test`; `sasl_mutations` plays 200 000 by hand."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 from tests.abuse.beside import bystander
 from tests.abuse.mutations import is_good
 from tests.abuse.sasl_mutations import attack, secured
+from tests.support import examples
 from tests.support.processes import free_port
 
-COUNT = 2_000
+COUNT = examples.of(10_000)
 SEED = 1
 
 

@@ -116,6 +116,7 @@ def begin(opened: list[socket.socket], frames: list[bytes]) -> None:
         connection.sendall(frames[number % len(frames)])
 
 
+@pytest.mark.nightly
 def test_those_who_leave_at_once_hold_nobody(good: Bystander) -> None:
     """The answers to all of them, and their connections' ends, take turns with others."""
     frames = fetches(good.bootstrap, ["good"], MOST_BYTES)
@@ -156,6 +157,7 @@ def test_those_who_lack_much_cost_the_others_nothing(good: Bystander) -> None:
     assert is_as_good(row), row
 
 
+@pytest.mark.nightly
 def test_all_of_them_are_due_at_once(good: Bystander) -> None:
     """One append to each partition answers thousands."""
 

@@ -125,6 +125,7 @@ def life_of_a_broker(directory: Path, connect: str) -> dict[str, object]:
         broker.kill()
 
 
+@pytest.mark.nightly
 def test_a_broker_leaves_the_same_znodes_on_both(tmp_path: Path) -> None:
     found = {}
     for kind in ("embedded", "real"):

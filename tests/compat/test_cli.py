@@ -150,6 +150,7 @@ def test_a_locked_directory_is_refused(data_dir: Path) -> None:
     assert "already running" in fail("start", "--port", "0", "--data-dir", str(data_dir))
 
 
+@pytest.mark.nightly
 def test_data_survives_a_stop_and_a_start(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     start(directory, "--config", "num.partitions=2")

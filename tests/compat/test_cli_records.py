@@ -165,6 +165,7 @@ def test_single_keyless_records_spread(shared_broker: BrokerProcess, topic: str)
     assert len(set(succeed(shared_broker, *read).splitlines())) > 1
 
 
+@pytest.mark.nightly
 def test_internal_topics_are_deleted_by_force_alone(shared_broker: BrokerProcess) -> None:
     internal = "__consumer_offsets"
     if internal not in succeed(shared_broker, "topics", "list", "--internal").splitlines():

@@ -31,6 +31,7 @@ def succeed(*arguments: str, text: str | None = None) -> str:
     return done.stdout
 
 
+@pytest.mark.nightly
 def test_a_closed_cluster(tmp_path: Path) -> None:
     data_dir, credentials = tmp_path / "data", tmp_path / "credentials"
     credentials.write_text(f"cluster:{SECRET}\n")

@@ -77,6 +77,7 @@ def test_a_new_cluster_has_the_newest_and_an_old_one_keeps_its_own(
         assert told(old) == line
 
 
+@pytest.mark.nightly
 def test_the_features_of_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start = [
         *PYBROKER,

@@ -14,6 +14,7 @@ import pytest
 
 from tests.compat.test_testing import PYTEST_SECONDS, pytest_command
 from tests.support.frameworks_page import PAGE, projects, requirements, write
+from tests.support.nightly import chosen
 
 ELSEWHERE = {
     "Quix Streams": "quixstreams",
@@ -35,7 +36,7 @@ def test_each_block_is_a_file_of_a_project() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("title", projects())
+@pytest.mark.parametrize("title", chosen(projects(), {*projects()} - {"A queue of tasks"}))
 def test_a_project_passes(tmp_path: Path, title: str) -> None:
     module = ELSEWHERE.get(title)
     if module is not None and importlib.util.find_spec(module) is None:

@@ -388,6 +388,7 @@ def test_callbacks_run_where_the_application_is(cluster: KafkaCluster) -> None:
     assert told == [("assigned", [(topic, 0)], here)]
 
 
+@pytest.mark.nightly
 def test_a_consumer_is_for_one_thread_at_a_time(cluster: KafkaCluster) -> None:
     topic = cluster.topic("one-thread")
     with BlockingConsumer(cluster.bootstrap) as consumer, ThreadPoolExecutor(1) as pool:

@@ -33,6 +33,7 @@ def configs(broker: BrokerProcess, *arguments: str) -> str:
     return kafka_tool(CONFIGS, "--bootstrap-server", broker.bootstrap, *arguments)
 
 
+@pytest.mark.nightly
 def test_clients_get_what_their_quota_lets(broker: BrokerProcess) -> None:
     """None gets more than its quota. That a quota is not less than it says shows in the faster
     client: kafka-python gives up the fetch that it has tried while it was held, and waits."""

@@ -76,6 +76,7 @@ def names(group: str) -> tuple[str, ...]:
     return ("--topic", f"_{group}", "--group", group, *SESSION)
 
 
+@pytest.mark.nightly
 def test_a_killed_primary_is_replaced_and_nothing_is_lost(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:

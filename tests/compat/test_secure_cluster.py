@@ -113,6 +113,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureCluster]
         command("stop", "--data-dir", str(data_dir))
 
 
+@pytest.mark.nightly
 def test_what_is_told(secured: SecureCluster) -> None:
     assert "secured" in secured.printed
     assert str(secured.file("user", "client.properties")) in secured.printed
@@ -414,6 +415,7 @@ def under_replicated(secured: SecureCluster) -> list[str]:
     return partitions
 
 
+@pytest.mark.nightly
 def test_an_ephemeral_one_is_as_secure_and_leaves_nothing(tmp_path: Path) -> None:
     """In the foreground, until Ctrl-C."""
     words = ["start", "--ephemeral", "--secure", "--brokers", "1", "--port", "0"]

@@ -60,6 +60,7 @@ def commands_in(text: str) -> str:
     return "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_the_steps_by_hand(tmp_path: Path) -> None:
     script = commands_in(part("## By hand"))

@@ -113,6 +113,7 @@ def stream_to(frame: Any, out: Path, **trigger: Any) -> Any:
     )
 
 
+@pytest.mark.nightly
 def test_stream_available_now(shared_broker: BrokerProcess, spark: Any, tmp_path: Path) -> None:
     topic = new_topic(shared_broker)
     for part in (range(100), range(100, COUNT)):
@@ -154,6 +155,7 @@ def test_continuous_stream_stopped_and_started_again(
     assert values(spark.read.parquet(str(tmp_path / "data"))) == list(range(COUNT))
 
 
+@pytest.mark.nightly
 def test_write_to_kafka(shared_broker: BrokerProcess, spark: Any) -> None:
     topic = new_topic(shared_broker, 1)
     (

@@ -29,7 +29,6 @@ from pybroker_kafka.tables.raw import RAW
 from pybroker_kafka.tables.reading import rows_of
 from pybroker_kafka.tables.topic_table import table_of
 from tests.support.moto_s3 import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, MotoS3
-from tests.support.nightly import chosen
 from tests.support.patience import until
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.rest_catalogue import TOKEN, rest_catalogue
@@ -193,7 +192,8 @@ def read_with_spark(broker: BrokerProcess, configs: dict[str, str], folder: Path
     return done.stdout.partition("found: ")[2].strip()
 
 
-@pytest.mark.parametrize("kind", chosen(["iceberg", "delta"], ["iceberg"]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_a_warehouse_on_s3(tmp_path: Path, store: MotoS3, kind: str) -> None:
     """Tables of Iceberg with a catalogue in a database, and of Delta, which needs none."""
     configs = s3_configs(store, f"of-{kind}") | {CATALOG: f"sqlite:///{tmp_path}/catalog.db"}

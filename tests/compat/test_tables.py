@@ -111,6 +111,7 @@ def kill_writer(broker: BrokerProcess) -> None:
 # One log for all generations of brokers: records by number, exactly once in the table
 
 
+@pytest.mark.nightly
 def test_a_killed_broker_and_a_killed_writer_repeat_and_lose_nothing(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

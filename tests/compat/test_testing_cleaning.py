@@ -12,6 +12,7 @@ from pybroker_kafka.testing import ClusterError, KafkaCluster
 from tests.compat.test_testing import run_pytest
 from tests.support.commands import Commands
 from tests.support.lacking import refusal
+from tests.support.nightly import chosen
 
 WAIT_SECONDS = 60.0
 
@@ -32,7 +33,7 @@ def leave_traces(kafka: KafkaCluster) -> None:
     producer.close(0)
 
 
-@pytest.mark.parametrize("brokers", [1, 3])
+@pytest.mark.parametrize("brokers", chosen([1, 3], [1]))
 def test_nothing_stays_of_what_a_test_has_made(brokers: int) -> None:
     with KafkaCluster(brokers=brokers) as kafka:
         shared = kafka.topic("shared")
@@ -97,6 +98,7 @@ def test_configs_quotas_users_and_acls_are_as_before(tmp_path: Path) -> None:
             assert "alice" not in commands.text(*words, "--command-config", str(settings))
 
 
+@pytest.mark.nightly
 def test_two_tests_with_one_name(tmp_path: Path) -> None:
     text = """
         import pytest

@@ -16,6 +16,7 @@ from google.protobuf import descriptor_pool, message_factory
 
 from pybroker_kafka.registry.protobuf import read as read_proto
 from pybroker_kafka.testing import AsyncKafkaCluster, ClusterError, KafkaCluster
+from tests.support.nightly import chosen
 from tests.support.patience import until
 
 LAG = {"pybroker.table.target.lag.ms": 100}
@@ -27,7 +28,7 @@ def cluster() -> Iterator[KafkaCluster]:
         yield kafka
 
 
-@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+@pytest.mark.parametrize("kind", chosen(["iceberg", "delta"], ["delta"]))
 def test_all_that_was_produced_is_in_the_table(cluster: KafkaCluster, kind: str) -> None:
     topic = cluster.topic("flights", 2, config={**LAG, "pybroker.table": kind})
     cluster.produce(topic, "AA", "UA", partition=0)

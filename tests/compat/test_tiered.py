@@ -1,10 +1,12 @@
-"""kafka-python and our own client read a tiered topic from its first record on."""
+"""Clients read a tiered topic from its first record on: kafka-python, ours, librdkafka, Java's, and
+Spark through both of its sources."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -14,12 +16,17 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from pybroker_kafka.client.cluster import Cluster
 from pybroker_kafka.client.consumer.consumer import Consumer
 from pybroker_kafka.local.tier import tier_keys
+from pybroker_kafka.spark_jobs.source.data_source import FORMAT
+from tests.compat.test_confluent import read_all
+from tests.compat.test_spark_sources import OFFICIAL
 from tests.support.kafka_python_values import read_values
+from tests.support.kafka_tools import kafka_tool
 from tests.support.patience import Limit, until
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import WireClient
 from tests.wire.test_offsets import list_offsets
 
+TOPIC = "history"
 COUNT = 3000
 EARLIEST_LOCAL = -4
 CONFIGS = {
@@ -43,28 +50,60 @@ def tiered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def values() -> list[bytes]:
-    return [b"value %d " % number * 4 for number in range(COUNT)]
+    return [b"value %d," % number * 4 for number in range(COUNT)]
 
 
-def test_clients_read_through_both_tiers(tiered: BrokerProcess) -> None:
+@pytest.fixture(scope="module")
+def history(tiered: BrokerProcess) -> BrokerProcess:
+    """The broker, once more than half of the topic is in the tier alone."""
     with closing(KafkaAdminClient(bootstrap_servers=tiered.bootstrap)) as admin:
-        admin.create_topics([NewTopic("history", 1, 1, topic_configs=CONFIGS)])
+        admin.create_topics([NewTopic(TOPIC, 1, 1, topic_configs=CONFIGS)])
     with closing(KafkaProducer(bootstrap_servers=tiered.bootstrap, linger_ms=5)) as producer:
-        for future in [producer.send("history", value) for value in values()]:
+        for future in [producer.send(TOPIC, value) for value in values()]:
             future.get(timeout=60)
     with WireClient(tiered.bootstrap) as kafka:
-        until(lambda: list_offsets(kafka, 9, "history", EARLIEST_LOCAL).offset > COUNT // 2)
-    assert read_values("history", COUNT, bootstrap_servers=tiered.bootstrap) == values()
-    assert trio.run(read_with_ours, tiered.bootstrap) == values()
+        until(lambda: list_offsets(kafka, 9, TOPIC, EARLIEST_LOCAL).offset > COUNT // 2)
+    return tiered
+
+
+def test_kafka_python(history: BrokerProcess) -> None:
+    assert read_values(TOPIC, COUNT, bootstrap_servers=history.bootstrap) == values()
+
+
+def test_ours(history: BrokerProcess) -> None:
+    assert trio.run(read_with_ours, history.bootstrap) == values()
 
 
 async def read_with_ours(bootstrap: str) -> list[bytes]:
     found: list[bytes] = []
     async with Cluster(bootstrap) as cluster, Consumer(cluster) as consumer:
-        await consumer.assign([("history", 0)])
-        await consumer.seek_to_beginning([("history", 0)])
+        await consumer.assign([(TOPIC, 0)])
+        await consumer.seek_to_beginning([(TOPIC, 0)])
         limit = Limit(120)
         while len(found) < COUNT:
             assert not limit.is_over, f"{len(found)} records"
             found += [bytes(record.value or b"") for record in await consumer.poll(1.0)]
     return found
+
+
+def test_librdkafka(history: BrokerProcess) -> None:
+    assert read_all(history, TOPIC, COUNT) == values()
+
+
+def test_java(history: BrokerProcess) -> None:
+    printed = kafka_tool(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *("--bootstrap-server", history.bootstrap, "--topic", TOPIC, "--from-beginning"),
+        *("--max-messages", str(COUNT)),
+    )
+    assert [line.encode() for line in printed.splitlines()] == values()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("source", [OFFICIAL, FORMAT])
+def test_spark(history: BrokerProcess, spark: Any, source: str) -> None:
+    """A batch from the earliest offset."""
+    reader = spark.read.format(source).option("kafka.bootstrap.servers", history.bootstrap)
+    frame = reader.option("subscribe", TOPIC).option("startingOffsets", "earliest").load()
+    rows = frame.select("offset", "value").collect()
+    assert [bytes(row.value) for row in sorted(rows)] == values()

@@ -153,6 +153,7 @@ def read_with_librdkafka(secured: Secured, isolation: str, count: int) -> list[b
     return found
 
 
+@pytest.mark.nightly
 def test_transactions_are_read_from_the_tier_of_a_secured_cluster(secured: Secured) -> None:
     with closing(KafkaAdminClient(**secured.settings("kafka-python"))) as admin:
         admin.create_topics([NewTopic(TOPIC, 1, 1, topic_configs=CONFIGS)])

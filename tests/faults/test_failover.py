@@ -40,6 +40,7 @@ KILLS = 2
 STAYS_SECONDS = 1.0
 
 
+@pytest.mark.nightly
 def test_two_leaders_are_killed_under_idempotent_load(tmp_path: Path) -> None:
     """One of them is the controller. Nothing is lost, nothing doubled, nobody waits for long."""
     settings = {"librdkafka": ["enable.idempotence=true"], "kafka-python": [], "pybroker": []}

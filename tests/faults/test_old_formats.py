@@ -94,6 +94,7 @@ def committed_offset(brokers: Cluster) -> int | None:
     return offset
 
 
+@pytest.mark.nightly
 def test_leaders_die_over_old_formats(tmp_path: Path) -> None:
     with cluster(tmp_path, config=CONFIG) as brokers:
         brokers.create_topic("first", 1, config={"message.format.version": "0.9.0"})

@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 
 from pybroker_kafka import Consumer, Received
 from pybroker_kafka.testing import KafkaCluster
+from tests.support.nightly import chosen
 
 WAIT_SECONDS = 120.0
 PARTITIONS = 6
@@ -85,7 +86,9 @@ def write(bootstrap: str, topic: str, first: int) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize(
+    "assignor", chosen(["range", "cooperative-sticky"], ["cooperative-sticky"])
+)
 async def test_brokers_die_and_members_come_and_go(assignor: str) -> None:
     with KafkaCluster(brokers=3, config=CONFIG) as kafka:
         topic = kafka.topic("numbers", partitions=PARTITIONS)

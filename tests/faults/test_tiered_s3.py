@@ -227,6 +227,7 @@ def test_what_a_killed_copy_has_stored_is_accounted_for(
     until(lambda: store.objects == [])
 
 
+@pytest.mark.nightly
 def test_sigkill_at_the_steps_of_a_deletion(store: MotoS3, tiered: BrokerProcess) -> None:
     ledger = Ledger(tiered)
     for number in (1, 2, DELETES):

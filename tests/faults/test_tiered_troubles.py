@@ -128,6 +128,7 @@ def test_a_store_is_away_under_load(store: MotoS3, broker: BrokerProcess, how: s
     until(lambda: store.objects == [], seconds=WAIT_SECONDS + AWAY_SECONDS)
 
 
+@pytest.mark.nightly
 def test_wrong_credentials(store: MotoS3, broker: BrokerProcess) -> None:
     """The store answers 403, as S3 does for a key that it does not know."""
     store.before = lambda *_: "403 Forbidden"
@@ -146,6 +147,7 @@ def test_wrong_credentials(store: MotoS3, broker: BrokerProcess) -> None:
     until(lambda: store.objects == [])
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(bool(why_not()), reason=why_not() or "it can be sick")
 def test_a_full_local_disk(store: MotoS3, broker: BrokerProcess, tmp_path: Path) -> None:
     """It fills while the store is away: the one log directory fails, and the broker ends."""
