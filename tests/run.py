@@ -80,9 +80,9 @@ TORTURE_IN_EVERY_RUN = ["--sequences=10", *TORTURE]
 UNITS_OF_BOTH = "tests/unit/test_compiled.py"
 BOTH_WAYS = [UNITS_OF_BOTH, "tests/simulation/test_both_ways.py"]
 IN_EVERY_RUN = ["-m", "not nightly"]
-# Where tests are marked so; `make faults` has those of tests/faults.
+# Where tests are marked so; those of tests/faults, abuse and properties have commands of their own.
 NIGHTLY = [
-    *(f"tests/{folder}" for folder in ("unit", "simulation", "package", "compat")),
+    *(f"tests/{folder}" for folder in ("unit", "simulation", "package", "wire", "compat")),
     f"--ignore={SPARK_CLUSTER}",
 ]
 # What takes half of the time of all unit tests: three processes collect each its own.
@@ -246,7 +246,7 @@ def stages() -> list[Stage]:
         Stage(
             "wire tests",
             "test",
-            [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, "tests/wire"],
+            [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, *IN_EVERY_RUN, "tests/wire"],
             lane=1,
         ),
         Stage("mixed clusters", "test", [*pytest, *MIXED_IN_EVERY_RUN], lane=1),

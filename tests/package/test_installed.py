@@ -84,6 +84,7 @@ def test_its_client(installed: Installation, cluster: Cluster) -> None:
     assert installed.run("python", "-c", CLIENT, cluster.bootstrap) == "0 hello True\n"
 
 
+@pytest.mark.nightly
 def test_compaction_and_a_look_into_the_log(installed: Installation, cluster: Cluster) -> None:
     """The cleaner works in a process of its own, which must find pybroker and not the decoys."""
     server = ("--bootstrap-server", cluster.bootstrap)

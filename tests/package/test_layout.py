@@ -12,6 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 import pybroker_kafka
 from tests.support.imports import imports_in
 from tests.support.processes import ROOT
@@ -87,6 +89,7 @@ def _imports() -> Iterator[Import]:
                     yield Import(path, node.lineno, alias.name, 0)
 
 
+@pytest.mark.nightly
 def test_no_room_is_imported_as_if_it_were_a_package_of_its_own() -> None:
     """It would be: the root is on the path of tests, and each module would be there twice."""
     names = {room.name for room in rooms()}

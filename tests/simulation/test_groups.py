@@ -24,7 +24,7 @@ KNOWN_SEEDS = {
 }
 
 
-@pytest.mark.parametrize("first_seed", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first_seed", chosen(range(0, SEEDS, CHUNK), [0]))
 def test_a_group_keeps_its_promises(first_seed: int) -> None:
     committed = 0
     for seed in range(first_seed, first_seed + CHUNK):

@@ -15,6 +15,7 @@ from tests.support.processes import ROOT
 LIMIT_SECONDS = 100
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("cc") is None, reason="the load generators are in C")
 def test_a_load_is_measured_and_the_page_written(tmp_path: Path) -> None:
     words = ["--loads", "small-8x1,packed-zstd", "--brokers", "pybroker,c-server", "--quick"]

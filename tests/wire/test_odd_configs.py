@@ -197,6 +197,7 @@ def works(kafka: WireClient) -> ErrorCode:
     return ErrorCode(kafka.produce(topic.name, batch(b"value")).error_code)
 
 
+@pytest.mark.nightly
 def test_the_extremes_of_what_is_accepted_survive_a_restart(odd_broker: BrokerProcess) -> None:
     """All keys together: their smallest values, then their largest, then those in the middle."""
     keys = [

@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 import fastavro
+import pytest
 from fastavro.schema import SchemaParseException
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
@@ -109,6 +110,7 @@ def ours(given: Any) -> AvroSchema:
 pairs = st.one_of(st.tuples(kinds(), kinds()), st.tuples(records(), records()))
 
 
+@pytest.mark.nightly
 @given(pairs, st.data())
 @settings(max_examples=600, deadline=None)
 def test_a_compatible_reader_reads_all_data(pair: tuple[Any, Any], draw: st.DataObject) -> None:

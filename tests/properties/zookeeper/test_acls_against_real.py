@@ -133,6 +133,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.nightly
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(program=steps)
 def test_the_same_is_allowed(ports: Ports, program: list[tuple[int, tuple[Op, object]]]) -> None:

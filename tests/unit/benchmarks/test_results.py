@@ -158,6 +158,7 @@ def test_the_page_says_what_was_missed(tmp_path: Path) -> None:
     assert "`latency`, Apache Kafka 3.9.1, round 1: LoadError: it broke" in page
 
 
+@pytest.mark.nightly
 def test_what_was_measured_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="plots need the spark extra")
     figures = {figure.name: 2.0 for figure in LOADS["restart-5000"].figures}
