@@ -10,8 +10,8 @@ A unit is a library and its modules. setup.py compiles them:
   compiled in too. After an edit or a `git checkout` the sources run until they are compiled again.
 
 `PYBROKER_COMPILED` in the environment selects units, when they are compiled and when they run: `0`
-for none, `loops` for `LOOPS` alone, anything else or nothing for all. In a wheel the finder serves
-only this: it finds the sources of the units that are not wanted.
+for none, `loops` for `LOOPS` alone, anything else or nothing for all. A wheel needs the finder only
+if a unit is not wanted: Python would find the `.so` first, and the finder gives it the source.
 
 Each module in the list was measured to pay (docs/decisions/compiled.md), and no test double
 inherits from its classes. Compiled code checks annotations; where an annotation is wrong about a

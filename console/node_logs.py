@@ -35,8 +35,8 @@ TEXT_TIME: Final = "%Y-%m-%d %H:%M:%S,%f"
 CONTROLLER: Final = re.compile(r"broker (\d+) is the controller, epoch (\d+)")
 # The end of a logger's name, a pattern of its lines, and the kind of their event.
 TOLD: Final = (
-    (".cluster.zookeeper_client", re.compile(r"ZooKeeper session \w+"), "session"),
-    (".cluster.registration", re.compile(r"closed the ZooKeeper session .*"), "session"),
+    (".zk.zookeeper", re.compile(r"ZooKeeper session \w+"), "session"),
+    (".zk.registration", re.compile(r"closed the ZooKeeper session .*"), "session"),
     (".group.rebalance", re.compile(r"group .*"), "rebalance"),
     (".group.joining", re.compile(r"group .*"), "rebalance"),
     (".broker.cleaner", re.compile(r"Cleaned log \S+ \(.*?\)\)"), "cleaning"),

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..zookeeper.quorum.ensemble_config import EnsembleConfig
     from .cluster_spec import ClusterSpec
 
-logger = logging.getLogger("pybroker.broker.local.node_process")
+logger = logging.getLogger("pybroker.local.node_process")
 
 ADVICE = {
     errno.EADDRINUSE: "stop what uses it or choose another port",

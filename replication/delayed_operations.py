@@ -5,7 +5,8 @@ Delayed produce (acks=all, or a flush that the topic asks for). A partition of i
   B. this broker is no longer its leader: NOT_LEADER_OR_FOLLOWER;
   C. the HW has reached the append and the ISR is large enough: success;
   D. the HW has reached it, but the ISR is smaller than min.insync.replicas by now:
-     NOT_ENOUGH_REPLICAS_AFTER_APPEND;
+     NOT_ENOUGH_REPLICAS_AFTER_APPEND. As in Kafka, the ISR with joining replicas (`maximal`) counts
+     here, for the HW waits for those, too; before an append the agreed one (`committed`) counts;
   E. (acks=1) the log is flushed up to the append: success;
 and the operation is complete when F. all its partitions are complete, or G. its time is over: its
 open partitions get REQUEST_TIMED_OUT (the records stay in the log).

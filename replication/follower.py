@@ -1,15 +1,18 @@
 """One partition that follows a leader: where its fetching stands, and where to cut its log.
 
-`truncation_point` compares the leader's word on an epoch with the follower's own log. The answer
-(E, O) to the follower's last epoch says: of the epochs up to that one, E is the largest that the
-leader has, and it ends at O there. The cases:
-  A. O is unknown: nothing is known of the past but the HW; cut there, once.
-  B. E is unknown: cut at O, once.
-  C. the follower has E: both logs hold E from its start, so they agree up to where it ends first.
-  D. the follower has none of E but older ones: cut where the newest of those ends; as that epoch
-     may end earlier on the leader, ask again (KIP-279: epochs of fast leader changes interleave).
-  E. the follower has only newer epochs than E: nothing of them is on the leader, so cut where its
-     oldest begins, or at O if that is before.
+`truncation_point` compares the leader's word on an epoch with the follower's own log; it computes
+alone, and `FollowerAppends` cuts the log. The leader's answer to the follower's last epoch is an
+epoch and an end offset: of the epochs up to the follower's, the largest that the leader has, and
+where it ends there. The cases:
+  1. The end offset is unknown: nothing is known of the past but the HW; cut there, once.
+  2. The epoch is unknown: cut at the end offset, once.
+  3. The follower has the epoch: both logs hold it from its start, so they agree up to where it ends
+     first.
+  4. The follower has older epochs, and not this one: cut where the newest of those ends; as that
+     epoch may end earlier on the leader, ask again (KIP-279: epochs of fast leader changes
+     interleave).
+  5. The follower has newer epochs alone: nothing of them is on the leader, so cut where its oldest
+     begins, or at the end offset if that is before.
 Never past the own log end.
 
 Invariants: `fetch_offset` is the log end offset from the moment on that fetching begins; a
@@ -85,16 +88,16 @@ def truncation_point(
 ) -> TruncationPoint:
     """The offset at which to cut `log`, by the leader's answer for its last epoch."""
     log_end = log.log_end_offset
-    if leader_end_offset == UNKNOWN_OFFSET:  # Case A
+    if leader_end_offset == UNKNOWN_OFFSET:  # Case 1
         return TruncationPoint(min(initial_offset, log_end), True)
-    if leader_epoch == NO_EPOCH:  # Case B
+    if leader_epoch == NO_EPOCH:  # Case 2
         return TruncationPoint(min(leader_end_offset, log_end), True)
     own_epoch, own_end = log.end_offset_for_epoch(leader_epoch)
     if own_end == UNKNOWN_OFFSET:  # The leader answers with an epoch up to ours: no epochs at all.
         return TruncationPoint(min(leader_end_offset, log_end), True)
-    if own_epoch == leader_epoch:  # Cases C and E: the cache says where a missing epoch would end
+    if own_epoch == leader_epoch:  # Cases 3 and 5: a missing epoch ends where the oldest begins
         return TruncationPoint(min(own_end, leader_end_offset, log_end), True)
-    return TruncationPoint(min(own_end, log_end), False)  # Case D
+    return TruncationPoint(min(own_end, log_end), False)  # Case 4
 
 
 class FollowerPartition:

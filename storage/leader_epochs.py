@@ -142,7 +142,8 @@ class LeaderEpochCache:
             self._changed()
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest known epoch <= `epoch` and where it ends; (-1, -1) if unknown."""
+        """The largest known epoch <= `epoch` and where it ends; `epoch` itself and where the first
+        one begins if all known ones are newer; (-1, -1) if unknown."""
         if epoch == UNDEFINED_EPOCH or not self._entries:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         if epoch == self.latest_epoch:

@@ -14,8 +14,9 @@ Age is the wall clock's time less a record's timestamp. In the first interval af
 clock (`WallClock.rests`) nothing is deleted by age.
 
 For logs with `cleanup.policy=delete` maintenance calls `delete_old_segments`, for compacted
-logs (`compact,delete` too) the cleaner calls it between its cleanings. It runs on the thread of the
-log and renames files; they are unlinked later (`LocalLog.take_deleted_files`).
+logs (`compact,delete` too) the cleaner calls it between its cleanings. It runs on the loop, as all
+that changes a log does, and renames files; they are unlinked later, in a thread
+(`LocalLog.take_deleted_files`).
 
 Mirrors: UnifiedLog.deleteOldSegments, LocalLog.deletableSegments.
 """

@@ -18,7 +18,7 @@ import trio
 
 from ..local.cluster_control import POLL_SECONDS, listen_privately, parsed_request, unix_address
 
-logger = logging.getLogger("pybroker.broker.testkit")
+logger = logging.getLogger("pybroker.testkit")
 
 REQUEST_MAX_BYTES = 1 << 22
 CHUNK_BYTES = 1 << 16

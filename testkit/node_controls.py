@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..broker.network.request import Request, ResponseSink
     from ..broker.server import Broker
 
-logger = logging.getLogger("pybroker.broker.testkit")
+logger = logging.getLogger("pybroker.testkit")
 
 COMPACTION_SECONDS = 30.0
 POLL_SECONDS = 0.02

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from .settings import TlsSettingsError
 
-logger = logging.getLogger("pybroker.client.tls")
+logger = logging.getLogger("pybroker.tls")
 
 LEAST_RSA_BITS: Final = 1024  # the least that Java takes
 USUAL_RSA_BITS: Final = 2048  # the least at level 2

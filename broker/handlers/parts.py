@@ -1,7 +1,8 @@
 """The layer of handlers in a broker: every API that it serves, registered at the dispatcher.
 
 ApiVersions advertises the APIs registered here; the files beside this one have the names of the
-APIs. The guard of access and the gatekeepers of logins are the network's: requests pass them first.
+APIs. Requests pass the gatekeepers of logins (`broker/logins`) and the guard of access
+(`broker/authorization`) first.
 """
 
 from __future__ import annotations

@@ -517,7 +517,7 @@ class Connection:
         """An answer while requests wait for replicas: it leaves behind those before it."""
         pipeline = self.pipeline
         assert pipeline is not None
-        # A wait counts from the next request on: the first quota came while these were under way.
+        # A throttle begins with the next request that is read: these were under way before it.
         if request not in pipeline:
             pipeline.add(request)  # answered at once: it is the one in progress
             self.state = next_state(self.state, MuteEvent.RECORDS_APPENDED)

@@ -2,7 +2,7 @@
 
 All processors of a broker take turns in one task (`SocketServer`): receive from every socket that
 is ready, queue the connections that now hold a whole request. A connection with a request in
-progress is not read, unless that waits for replicas only (see `produce_pipeline`); its READ
+progress is not read, unless the request waits for replicas only (`produce_pipeline`); its READ
 interest is dropped only if an event for it shows up (dropping it for every request would cost two
 system calls each) and set again at its next turn. Its HANGUP interest stays, so that a client which
 leaves while its request waits is noticed (`Connection.hang_up`); Kafka's selector notices when it

@@ -75,7 +75,7 @@ class RequestHandlerPool:
         self._bounds_requests = memory.request_memory is not None
         self._handle_frame = handle_frame
         self._cold_reads = cold_reads
-        self._in_batch = False  # at its end all is looked at that others leave to be done
+        self._in_batch = False  # answers that others complete meanwhile are sent at its end
         self._memory_freed = False
         # Connections with `flush_queued`, each in one of them: to be sent to and read on.
         self._to_flush: deque[Connection] = deque()

@@ -49,7 +49,7 @@ from .change_notifications import ChangeNotifications
 if TYPE_CHECKING:
     from .zookeeper_client import ZooKeeperClient
 
-logger = logging.getLogger("pybroker.broker.cluster.acl_store")
+logger = logging.getLogger("pybroker.broker.zk.acl_store")
 
 MAX_UPDATE_RETRIES = 10
 RETRY_BACKOFF_SECONDS = 0.1

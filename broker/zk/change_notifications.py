@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .zookeeper import WatchKind
     from .zookeeper_client import ZooKeeperClient
 
-logger = logging.getLogger("pybroker.broker.cluster.change_notifications")
+logger = logging.getLogger("pybroker.broker.zk.change_notifications")
 
 CHANGE_EXPIRY_MS = 15 * 60 * 1000
 

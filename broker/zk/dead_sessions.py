@@ -52,7 +52,7 @@ _SIZE = Struct(">i")
 _REPLY = Struct(">iqi")
 _REQUEST = Struct(">ii")
 
-logger = logging.getLogger("pybroker.broker.cluster.dead_sessions")
+logger = logging.getLogger("pybroker.broker.zk.dead_sessions")
 
 
 class CannotClose(Exception):

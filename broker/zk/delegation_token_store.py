@@ -41,7 +41,7 @@ from .change_notifications import ChangeNotifications
 if TYPE_CHECKING:
     from .zookeeper_client import ZooKeeperClient
 
-logger = logging.getLogger("pybroker.broker.cluster.delegation_token_store")
+logger = logging.getLogger("pybroker.broker.zk.delegation_token_store")
 
 TOKENS = "/delegation_token/tokens"
 TOKEN_CHANGES = "/delegation_token/token_changes"

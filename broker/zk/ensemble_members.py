@@ -20,7 +20,7 @@ from ...zookeeper.quorum.ensemble_config import (
     parse_server,
 )
 
-logger = logging.getLogger("pybroker.broker.cluster.ensemble_members")
+logger = logging.getLogger("pybroker.broker.zk.ensemble_members")
 
 CONFIG_PATH = "/zookeeper/config"
 EVERY_ADDRESS = ("0.0.0.0", "::", "")

@@ -32,7 +32,7 @@ from .kazoo_parts import acl_of
 from .zookeeper_security import ZooKeeperSecurity
 from .zookeeper_watches import Watcher
 
-logger = logging.getLogger("pybroker.broker.cluster.kazoo_operations")
+logger = logging.getLogger("pybroker.broker.zk.kazoo_operations")
 _EPHEMERAL = 1
 _SEQUENTIAL = 2
 _ERROR_CODES: dict[type[Exception], ZkCode] = {

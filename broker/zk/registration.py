@@ -43,7 +43,7 @@ from .zookeeper import NO_SESSION, ZooKeeper
 from .zookeeper_client import ZooKeeperUnavailable, open_zookeeper
 from .zookeeper_security import NO_SECURITY, ZooKeeperSecurity
 
-logger = logging.getLogger("pybroker.broker.cluster.registration")
+logger = logging.getLogger("pybroker.broker.zk.registration")
 
 SESSION_FILE = ".zookeeper-session"
 REATTACH_TIMEOUT_MS = 5_000

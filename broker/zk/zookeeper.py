@@ -24,7 +24,7 @@ import trio
 
 from ...protocol.zookeeper.operations import Flow, SessionExpired, ZkOperation, ZkResult
 
-logger = logging.getLogger("pybroker.broker.cluster.zookeeper_client")
+logger = logging.getLogger("pybroker.broker.zk.zookeeper")
 T = TypeVar("T")
 
 NO_SESSION = (0, bytes(16))

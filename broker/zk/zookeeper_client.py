@@ -52,7 +52,7 @@ from .zookeeper_security import (
 )
 from .zookeeper_watches import ZooKeeperWatches
 
-logger = logging.getLogger("pybroker.broker.cluster.zookeeper_client")
+logger = logging.getLogger("pybroker.broker.zk.zookeeper_client")
 T = TypeVar("T")
 
 # More are no faster, and while kazoo's thread has many to work on, each that is given to it costs

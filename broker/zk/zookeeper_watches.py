@@ -18,7 +18,7 @@ from kazoo.protocol.states import EventType, WatchedEvent
 from ...protocol.zookeeper.operations import Exists, GetChildren, GetData, ZkOperation
 from .zookeeper import WatchCallback, WatchKind
 
-logger = logging.getLogger("pybroker.broker.cluster.zookeeper_watches")
+logger = logging.getLogger("pybroker.broker.zk.zookeeper_watches")
 
 
 Watcher = Callable[[WatchedEvent], None]  # for kazoo

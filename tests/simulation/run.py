@@ -197,7 +197,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     if (options.planted or options.with_fault) and is_compiled(REQUEST_PATH):
-        parser.error("faults are planted in the sources: begin with PYBROKER_COMPILED=loops")
+        parser.error("faults are planted in sources of the request path: PYBROKER_COMPILED=loops")
     _prepare()
     (kind,) = [
         kind

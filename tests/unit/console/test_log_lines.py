@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from pybroker_kafka.broker.observability.log_lines import LINE_FORMAT, TIME_FORMAT, JsonLines
 from pybroker_kafka.console.cluster_view import Happening
 from pybroker_kafka.console.measured import SEGMENT_LINES_MAX, SEGMENTS, Rolls
-from pybroker_kafka.console.node_logs import BEHIND_BYTES, NodeLogs, happening_of, parsed
+from pybroker_kafka.console.node_logs import BEHIND_BYTES, TOLD, NodeLogs, happening_of, parsed
+from tests.support.processes import ROOT
 
-SESSION = ("pybroker.broker.cluster.zookeeper_client", "ZooKeeper session expired")
+SESSION = ("pybroker.broker.zk.zookeeper", "ZooKeeper session expired")
 FORMATS = {"text": logging.Formatter(LINE_FORMAT, TIME_FORMAT), "json": JsonLines()}
 
 
@@ -20,6 +22,17 @@ def written(logger: str, message: str, created: float = 1.5, kind: str = "text")
     fields = {"name": logger, "levelname": "INFO", "msg": message, "created": created}
     record = logging.makeLogRecord(fields | {"msecs": created % 1 * 1000})
     return FORMATS[kind].format(record)
+
+
+def test_each_logger_exists() -> None:
+    rooms = ("broker", "coordinator", "replication", "storage")
+    loggers = [
+        name
+        for room in rooms
+        for path in ROOT.joinpath(room).rglob("*.py")
+        for name in re.findall(r'getLogger\("([^"]+)"\)', path.read_text())
+    ]
+    assert [end for end, *_ in TOLD if not any(name.endswith(end) for name in loggers)] == []
 
 
 @pytest.mark.parametrize("kind", sorted(FORMATS))
