@@ -185,7 +185,6 @@ def _compile_in(temporary: Path, unit: Any) -> None:
         # The headers of a group whose name has a dot are there.
         extension.include_dirs += [str(target / PACKAGE), str(target)]
         extension.sources = _joined(extension.sources, target)
-        extension.extra_compile_args.append("-DNDEBUG")  # as at the higher levels
     command: Any = SideBySide(Distribution({"ext_modules": extensions}))
     command.build_lib = str(temporary / "built")
     command.build_temp = str(temporary / "objects")

@@ -79,7 +79,6 @@ def seen() -> Iterator[Seen]:
         yield Seen(kafka, page, address)
 
 
-@pytest.mark.nightly
 def test_a_failover_is_seen_in_the_grid(seen: Seen) -> None:
     from playwright.sync_api import expect
 

@@ -317,7 +317,6 @@ def contents(spark: Any, topics: Topics, topic: str) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.nightly
 def test_both_sinks_write_the_same(spark: Any, topics: Topics) -> None:
     """Keyed rows go to the partitions that Java's hash says, rows with a partition to that one."""
     written = {source: new_topic(topics.servers, 3) for source in SOURCES}

@@ -16,9 +16,8 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from pybroker_kafka.client.cluster import Cluster
 from pybroker_kafka.client.consumer.consumer import Consumer
 from pybroker_kafka.local.tier import tier_keys
-from pybroker_kafka.spark_jobs.source.data_source import FORMAT
 from tests.compat.test_confluent import read_all
-from tests.compat.test_spark_sources import OFFICIAL
+from tests.compat.test_spark_sources import SOURCES, read
 from tests.support.kafka_python_values import read_values
 from tests.support.kafka_tools import kafka_tool
 from tests.support.patience import Limit, until
@@ -100,10 +99,8 @@ def test_java(history: BrokerProcess) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("source", [OFFICIAL, FORMAT])
+@pytest.mark.parametrize("source", SOURCES)
 def test_spark(history: BrokerProcess, spark: Any, source: str) -> None:
     """A batch from the earliest offset."""
-    reader = spark.read.format(source).option("kafka.bootstrap.servers", history.bootstrap)
-    frame = reader.option("subscribe", TOPIC).option("startingOffsets", "earliest").load()
-    rows = frame.select("offset", "value").collect()
-    assert [bytes(row.value) for row in sorted(rows)] == values()
+    rows = read(spark, source, history.bootstrap, subscribe=TOPIC)
+    assert [bytes(value) for _, value, *_ in rows] == values()

@@ -36,7 +36,7 @@ from pybroker_kafka.protocol.errors import ErrorCode
 from tests.faults.directories import give_directories, move, paths_of
 from tests.faults.test_log_dirs import Load, fill, records
 from tests.support.cluster import Cluster, cluster
-from tests.support.nightly import chosen
+from tests.support.nightly import chosen, nightly
 from tests.support.sick_disk import SickDisk, why_not
 from tests.support.wire import Topic, WireClient, batch
 
@@ -159,8 +159,7 @@ def longest(client: WireClient, topic: str, seconds: float) -> float:
     return found
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize(("operation", "slow_ms"), [("sync", 2500), ("write", 200)])
+@pytest.mark.parametrize(("operation", "slow_ms"), [("sync", 2500), nightly("write", 200)])
 def test_a_slow_directory(jbod: Cluster, disk: SickDisk, operation: str, slow_ms: int) -> None:
     """Flushes that take seconds delay who waits for them, and nobody else: no client of another
     directory, no follower, no session. A write into the page cache delays all for as long as it

@@ -28,6 +28,6 @@ def told(compiled: str, *kind: str) -> str:
 
 
 @pytest.mark.skipif(not is_compiled(REQUEST_PATH), reason="not compiled here")
-@pytest.mark.parametrize("kind", chosen(KINDS, [()]))
+@pytest.mark.parametrize("kind", chosen(KINDS, [(), ("--client",)]))
 def test_a_seed_is_the_same_both_ways(kind: tuple[str, ...]) -> None:
     assert told("all", *kind) == told("loops", *kind)
