@@ -28,22 +28,22 @@ from benchmarks.loads import bulk
 from benchmarks.machine import cpu_seconds
 from benchmarks.native import Moved
 from benchmarks.tier import COPY_SECONDS, SET
+from pybroker_kafka.storage.remote.loading import LOCAL_TIERED_STORAGE
 from tests.support.admin_requests.configs import incremental
-from tests.support.maven import maven_jars
+from tests.support.apache_kafka import tiered_storage_jar
 from tests.support.patience import until
 from tests.support.wire import WireClient
 from tests.wire.test_offsets import EARLIEST_LOCAL, LATEST_TIERED, list_offsets
 
 TOPIC = 2
 LOOK_UPS = 200
-STORE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 
 
 def tiered(kind: type[Cluster], directory: Path) -> Cluster:
     cluster = kind(directory / kind.name)
     cluster.extra = {
         "remote.log.storage.system.enable": "true",
-        "remote.log.storage.manager.class.name": STORE,
+        "remote.log.storage.manager.class.name": LOCAL_TIERED_STORAGE,
         "rsm.config.dir": str(directory / f"{kind.name}-tier"),
         "remote.log.metadata.manager.listener.name": "PLAINTEXT",
         "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
@@ -53,10 +53,7 @@ def tiered(kind: type[Cluster], directory: Path) -> Cluster:
         "log.initial.task.delay.ms": "0",
     }
     if isinstance(cluster, ApacheKafka):
-        jars = maven_jars(
-            "kafka-tiered-broker-3.9.1", {"org.apache.kafka:kafka-storage:test": "3.9.1"}
-        )
-        cluster.more_jars = [next(jars.glob("kafka-storage-*-test.jar"))]
+        cluster.more_jars = [tiered_storage_jar()]
     return cluster
 
 

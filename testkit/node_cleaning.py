@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import trio
 
+from ..broker.resources.steps import in_turns
 from ..broker.security.acls import ResourcePattern
 from ..broker.zk import acl_znodes
 from ..broker.zk.config_store import read_configs, write_config
@@ -38,7 +39,6 @@ ALL_TOPICS = "/brokers/topics"
 CHANGES = (ALL_TOPICS, znodes.CONFIG_CHANGES, TOKEN_CHANGES, *acl_znodes.CHANGES.values())
 
 Content = dict[str, Any]
-T = TypeVar("T")
 
 
 def read_changes() -> Flow[list[int]]:
@@ -156,7 +156,7 @@ class NodeCleaning:
         store = self._broker.parts.acls
         for path, data in acls.items() if store is not None else ():
             assert store is not None
-            entries = await _at_once(acl_znodes.decoding(data.encode()))
+            entries = await in_turns(acl_znodes.decoding(data.encode()))
 
             def replace(
                 _old: object, new: frozenset[AccessControlEntry] = entries
@@ -164,7 +164,7 @@ class NodeCleaning:
                 yield
                 return new
 
-            await store.update(resource_at(path), replace, _at_once)
+            await store.update(resource_at(path), replace, in_turns)
         for token in tokens:
             await zookeeper.run(delete_token(token))
         return number
@@ -177,7 +177,7 @@ class NodeCleaning:
         await self._broker.store.until_applied(change)
         authorizer = None if parts.acls is None else parts.acls.authorizer
         wanted = {
-            resource_at(path): await _at_once(acl_znodes.decoding(acls[path].encode()))
+            resource_at(path): await in_turns(acl_znodes.decoding(acls[path].encode()))
             for path in acls
         }
 
@@ -206,13 +206,3 @@ def _patience(problem: str) -> Iterator[None]:
             yield
     except trio.TooSlowError:
         raise RuntimeError(f"{problem} within {CLEANING_SECONDS:g} s") from None
-
-
-async def _at_once(steps: Generator[None, None, T]) -> T:
-    """Go through steps that are few here."""
-    try:
-        while True:
-            next(steps)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value

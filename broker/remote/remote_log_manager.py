@@ -32,7 +32,6 @@ from ...protocol.topics import TopicPartition
 from ...replication.partition import Partition
 from ...replication.remote import copying, expiry
 from ...replication.remote.copying import Candidate
-from ...replication.remote.expiry import Expiry
 from ...replication.throttle import ReplicationQuota
 from ...replication.types import (
     ZERO_TOPIC_ID,
@@ -58,6 +57,7 @@ from ...storage.remote.storage_manager import (
     RemoteStorageManager,
 )
 from ..replicas.applied_replicas import AppliedReplicas
+from ..resources.steps import in_turns
 from .metadata_manager import RemoteLogMetadataManager
 from .segment_copy import SegmentCopy
 from .tier_gauges import TierNumbers
@@ -433,13 +433,7 @@ class RemoteLogManager:
             self._wall_ms(),
             by_age=not wall.rests(clock, self._settings.task_interval_ms),
         )
-        while True:
-            try:
-                next(looking)
-            except StopIteration as done:
-                found: Expiry = done.value
-                break
-            await trio.lowlevel.checkpoint()
+        found = await in_turns(looking)
         tasks.numbers.looked(found, round(_MS * (trio.current_time() - begun)))
         if found.log_start_offset is not None:
             self._move_log_start(hosted, found.log_start_offset)

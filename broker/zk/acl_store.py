@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import trio
 
@@ -41,6 +41,7 @@ from ...protocol.zookeeper.operations import (
 from ...protocol.zookeeper.paths import path_is_valid
 from ...replication.controller.znodes import MalformedZnode
 from ...storage.log_directory import StartupError
+from ..resources.steps import in_turns
 from ..security.acl_authorizer import AclAuthorizer
 from ..security.acls import NO_ENTRIES, AccessControlEntry, ResourcePattern
 from . import acl_znodes
@@ -60,7 +61,6 @@ READS_AT_ONCE = 500
 MAX_LOGGED_PATH = 300
 ABSENT = -1
 
-T = TypeVar("T")
 
 Entries: TypeAlias = frozenset[AccessControlEntry]
 Change: TypeAlias = Callable[[Entries], Generator[None, None, Entries]]
@@ -245,7 +245,7 @@ class AclStore:
         """The operation, and the version of the node after it."""
         if not new:
             return Delete(path, now.version), ABSENT
-        data = await _in_steps(acl_znodes.encoding(new))
+        data = await in_turns(acl_znodes.encoding(new))
         if len(data) > MAX_NODE_BYTES:
             raise UpdateFailed(f"{path} would hold more than {MAX_NODE_BYTES} bytes")
         if now.version == ABSENT:
@@ -287,22 +287,9 @@ async def _versioned(resource: ResourcePattern, result: ZkResult) -> _Versioned:
     if not expect(result, acl_znodes.resource_path(resource), ZkCode.NO_NODE).ok:
         return _Versioned(NO_ENTRIES, ABSENT)
     data = result.data or b""
-    return _Versioned(await _in_steps(acl_znodes.decoding(data)), result.version)
+    return _Versioned(await in_turns(acl_znodes.decoding(data)), result.version)
 
 
 def _is_written(path: str, result: ZkResult) -> bool:
     expected = (ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS)
     return expect(result, path, *expected).ok
-
-
-async def _in_steps(steps: Generator[None, None, T]) -> T:
-    """The result. Other tasks run between the steps; beside a thread that computes, each of them
-    would wait for the interpreter again and again.
-    """
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        await trio.lowlevel.checkpoint()

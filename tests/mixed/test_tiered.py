@@ -18,8 +18,8 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.apache_kafka import ApacheKafkaProcess, java_of, kafka_jars
-from tests.support.maven import maven_jars
+from pybroker_kafka.storage.remote.loading import LOCAL_TIERED_STORAGE
+from tests.support.apache_kafka import ApacheKafkaProcess, java_of, kafka_jars, tiered_storage_jar
 from tests.support.patience import until
 from tests.support.processes import PYBROKER, BrokerProcess, zookeeper_process
 
@@ -33,9 +33,7 @@ CONFIG = {
     "offsets.topic.num.partitions": "1",
     "remote.log.manager.task.interval.ms": "500",
     "remote.log.metadata.manager.listener.name": "PLAINTEXT",
-    "remote.log.storage.manager.class.name": (
-        "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
-    ),
+    "remote.log.storage.manager.class.name": LOCAL_TIERED_STORAGE,
     "remote.log.storage.system.enable": "true",
     "rlmm.config.remote.log.metadata.topic.num.partitions": "3",
     "rlmm.config.remote.log.metadata.topic.replication.factor": "2",
@@ -135,10 +133,8 @@ def in_sync(admin: AdminClient) -> bool:
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
     jars = kafka_jars()
-    tier = maven_jars("kafka-tiered-broker-3.9.1", {"org.apache.kafka:kafka-storage:test": "3.9.1"})
-    test_jar = next(tier.glob("kafka-storage-*-test.jar"))
     config = {**CONFIG, "rsm.config.dir": str(tmp_path / "tier")}
-    java = [*java_of(jars), "-cp", f"{jars}/*:{test_jar}"]
+    java = [*java_of(jars), "-cp", f"{jars}/*:{tiered_storage_jar()}"]
     with zookeeper_process(tmp_path) as connect:
         ours = BrokerProcess(tmp_path / "ours", connect, config, OURS)
         theirs = ApacheKafkaProcess(tmp_path / "theirs", connect, config, THEIRS, java=java)

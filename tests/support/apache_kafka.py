@@ -49,6 +49,13 @@ def kafka_jars() -> Path:
     return directory
 
 
+def tiered_storage_jar() -> Path:
+    """The jar with Kafka's LocalTieredStorage. Skips the test where it cannot be had."""
+    artifacts = {"org.apache.kafka:kafka-storage:test": KAFKA_VERSION}
+    jars = maven_jars(f"kafka-tiered-broker-{KAFKA_VERSION}", artifacts)
+    return next(jars.glob("kafka-storage-*-test.jar"))
+
+
 def java_command(main_class: str, *arguments: str, source: str = "") -> list[str]:
     """`source`: a file of our own in tests/support/java, which is compiled. Skips the test where
     Java, its compiler or Kafka's jars are missing."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,22 +29,12 @@ from tests.support.counts import report
 from tests.support.frames import joined
 from tests.support.message_factory import MessageFactory, every_message_and_version
 from tests.support.nightly import chosen
+from tests.support.steps import result_and_steps
 
 MESSAGES = list(every_message_and_version())
 SHARDS = 4
 LARGEST = 50_000
 MUTATIONS = 3
-
-
-def finish(steps: Generator[None, None, Any]) -> tuple[Any, int]:
-    """What the steps lead to, and how many there were."""
-    count = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            return stop.value, count
-        count += 1
 
 
 def lists(struct: Struct) -> Iterator[tuple[Struct, str]]:
@@ -101,11 +91,11 @@ def test_slices(shard: int, request: pytest.FixtureRequest) -> None:
         for message in itertools.islice(supply, 2 if source.randrange(2) else 1):
             whole = encode(message, version)
             parts: list[Any] = []
-            _, steps = finish(encode_slices(message, version, parts))
+            _, steps = result_and_steps(encode_slices(message, version, parts))
             assert joined(parts) == whole, f"{cls.__name__} v{version}"
             padded = b"abc" + whole + b"de"
             buffer = source.choice((bytes, bytearray, memoryview))(padded)
-            (read, end), read_steps = finish(decode_slices(cls, version, buffer, 3))
+            (read, end), read_steps = result_and_steps(decode_slices(cls, version, buffer, 3))
             assert end == 3 + len(whole)
             assert encode(read, version) == whole
             assert plain(read) == plain(decode_from(cls, version, buffer, 3)[0])
@@ -129,9 +119,9 @@ def compare(cls: type[Message], version: int, data: bytes) -> None:
         expected, end = decode_from(cls, version, data)
     except ProtocolError:
         with pytest.raises(ProtocolError):
-            finish(decode_slices(cls, version, data))
+            result_and_steps(decode_slices(cls, version, data))
         return
-    (read, sliced_end), _ = finish(decode_slices(cls, version, data))
+    (read, sliced_end), _ = result_and_steps(decode_slices(cls, version, data))
     assert sliced_end == end
     assert plain(read) == plain(expected)
 
@@ -169,7 +159,7 @@ def test_no_step_reads_or_writes_much() -> None:
     topics = [MetadataRequestTopic(name=f"topic-{index}") for index in range(20_000)]
     message = MetadataRequest(topics=topics)
     data = encode(message, 12)
-    _, steps = finish(decode_slices(MetadataRequest, 12, data))
+    _, steps = result_and_steps(decode_slices(MetadataRequest, 12, data))
     assert steps > len(data) / 2 / WINDOW_BYTES
     parts: list[Any] = []
     sizes = [len(parts) for _ in encode_slices(message, 12, parts)]
@@ -183,12 +173,12 @@ def test_what_cannot_be_written_is_refused_in_slices_too() -> None:
     for bad, problem in ((None, "name must not be null in version 8"), ("\ud800", "out of range")):
         topics[-1].name = bad
         with pytest.raises(ProtocolError, match=problem):
-            finish(encode_slices(MetadataRequest(topics=topics), 8, parts))
+            result_and_steps(encode_slices(MetadataRequest(topics=topics), 8, parts))
     late = CreateTopicsRequest(validate_only=True)
     late.topics = None  # type: ignore[assignment]
     with pytest.raises(ProtocolError, match="topics must not be null"):
-        finish(encode_slices(late, 1, parts))
+        result_and_steps(encode_slices(late, 1, parts))
     with pytest.raises(ProtocolError, match="validate_only cannot be written in version 0"):
-        finish(encode_slices(CreateTopicsRequest(validate_only=True), 0, parts))
+        result_and_steps(encode_slices(CreateTopicsRequest(validate_only=True), 0, parts))
     with pytest.raises(ProtocolError, match="has no version 99"):
-        finish(encode_slices(late, 99, parts))
+        result_and_steps(encode_slices(late, 99, parts))

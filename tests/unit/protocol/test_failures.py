@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Generator
 from hashlib import sha256
 from typing import Any
 
@@ -26,6 +25,7 @@ from pybroker_kafka.protocol.failures import error_response, error_response_slic
 from pybroker_kafka.protocol.schema import Struct
 from tests.support.message_factory import MessageFactory
 from tests.support.processes import ROOT
+from tests.support.steps import finished
 
 CASES = [
     (key, version)
@@ -111,14 +111,6 @@ def test_slices_are_small() -> None:
     request = AnyRequest(ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources=resources))
     steps = error_response_slices(request, ErrorCode.INVALID_REQUEST)
     assert len(list(steps)) == 3
-
-
-def finished(steps: Generator[None, None, Any]) -> Any:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
 
 
 def test_a_produce_without_acks_has_no_error_response() -> None:

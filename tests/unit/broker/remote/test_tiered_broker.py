@@ -24,6 +24,7 @@ from pybroker_kafka.protocol.apis.create_topics import (
 from pybroker_kafka.protocol.apis.delete_topics import DeleteTopicsRequest
 from pybroker_kafka.protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from pybroker_kafka.protocol.errors import ErrorCode
+from pybroker_kafka.storage.remote.loading import LOCAL_TIERED_STORAGE
 from tests.support.in_process import RunningBroker, broker, zookeeper
 from tests.support.patience import until
 from tests.support.processes import free_port
@@ -31,7 +32,6 @@ from tests.support.wire import Topic, WireClient, unique
 from tests.wire.test_offsets import list_offsets
 
 EARLIEST, EARLIEST_LOCAL, LATEST_TIERED = -2, -4, -5
-JAVA_NAME = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 COUNT = 40
 TIERED = {
     "remote.storage.enable": "true",
@@ -45,7 +45,7 @@ TIERED = {
 def configs_of(directory: Path, **more: str) -> dict[str, str]:
     return {
         "remote_log_storage_system_enable": "true",
-        "remote_log_storage_manager_class_name": JAVA_NAME,
+        "remote_log_storage_manager_class_name": LOCAL_TIERED_STORAGE,
         "rsm_config_dir": str(directory),
         "rlmm_config_remote_log_metadata_topic_num_partitions": "1",
         "rlmm_config_remote_log_metadata_topic_replication_factor": "1",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
 import pytest
 import trio
@@ -37,9 +36,8 @@ from pybroker_kafka.storage.log_directory import StartupError
 from pybroker_kafka.testing import Network
 from tests.support.patience import eventually
 from tests.support.raw_zookeeper import close_session
-from tests.support.steps import finished
+from tests.support.steps import finished, result_and_steps
 
-T = TypeVar("T")
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 TOPIC = ResourcePattern(ResourceType.TOPIC, LITERAL, "t")
 PREFIX = ResourcePattern(ResourceType.TRANSACTIONAL_ID, PREFIXED, "pre:é")
@@ -65,16 +63,6 @@ def encode_entries(entries: Iterable[AccessControlEntry]) -> bytes:
 
 def decode_entries(data: bytes | None) -> frozenset[AccessControlEntry]:
     return finished(decoding(data))
-
-
-def result_and_steps(steps: Generator[None, None, T]) -> tuple[T, int]:
-    count = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value, count
-        count += 1
 
 
 # The nodes

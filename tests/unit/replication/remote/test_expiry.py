@@ -19,6 +19,7 @@ from pybroker_kafka.storage.remote.segments import (
     TopicIdPartition,
 )
 from tests.support.appends import append_as_leader
+from tests.support.steps import finished
 from tests.unit.storage.helpers import TOPIC_ID, batch_of
 from tests.unit.storage.tiered import tiered_log
 
@@ -78,13 +79,7 @@ def log_of(directory: Path, **overrides: Any) -> Log:
 
 
 def look(log: Log, tier: Tier) -> expiry.Expiry:
-    looking = expiry.look(log, NAME, tier, (), 2000, by_age=True)
-    while True:
-        try:
-            next(looking)
-        except StopIteration as done:
-            found: expiry.Expiry = done.value
-            return found
+    return finished(expiry.look(log, NAME, tier, (), 2000, by_age=True))
 
 
 def names(segments: Sequence[RemoteLogSegmentMetadata]) -> list[RemoteLogSegmentId]:
