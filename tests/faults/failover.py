@@ -196,7 +196,8 @@ def values_of(bootstrap: str, topic: str) -> dict[tuple[int, int], int]:
         deadline = time.monotonic() + END_SECONDS
         ends = {p.partition: _end_of(reader, p, deadline) for p in places}
         reader.assign(places)
-        while any(reader.position([p])[0].offset < ends[p.partition] for p in places):
+        # The position is below 0 in a partition from which no record was given.
+        while any(max(reader.position([p])[0].offset, 0) < ends[p.partition] for p in places):
             assert time.monotonic() < deadline, f"cannot read {topic} to its end"
             for message in reader.consume(1000, 0.2):
                 assert message.error() is None, message.error()
