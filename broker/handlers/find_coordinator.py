@@ -112,11 +112,11 @@ class FindCoordinatorHandler:
         if key_type == SHARE_KEY_TYPE and request.api_version >= _FIRST_SHARE_KEY_VERSION:
             if not request.permits(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
                 return FoundCoordinator(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            share_partition = self._share_partition_for(key)
+            if share_partition is None:  # as 3.9, which looks at no key
+                return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             if not _is_share_partition(key):
                 return FoundCoordinator(ErrorCode.INVALID_REQUEST)
-            share_partition = self._share_partition_for(key)
-            if share_partition is None:
-                return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             topic, partition = SHARE_STATE_TOPIC, share_partition
         elif key_type == GROUP_KEY_TYPE:
             topic, partition = OFFSETS_TOPIC, self._group_partition_for(key)

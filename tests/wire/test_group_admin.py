@@ -72,6 +72,13 @@ def test_unknown_coordinator_types(kafka: WireClient) -> None:
         assert errors == [ErrorCode.INVALID_REQUEST]
 
 
+def test_no_share_coordinator_looks_at_no_key(kafka: WireClient) -> None:
+    """As 3.9 answers, which has none."""
+    request = FindCoordinatorRequest(key_type=2, coordinator_keys=["g", ""])
+    found = kafka.call(request, 6).coordinators
+    assert [one.error_code for one in found] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+
+
 def listed(kafka: WireClient, version: int, **options: Any) -> dict[str, Any]:
     response = kafka.call(ListGroupsRequest(**options), version)
     assert (response.error_code, response.throttle_time_ms) == (0, 0)
