@@ -1,6 +1,6 @@
 // The cluster: its nodes, the grid of partitions and brokers, and what has happened.
 
-import { bytes, clock, count, facts, fill, h, scrolling, span, table, tableTools, tell } from "./dom.js";
+import { bytes, clock, count, counted, facts, fill, h, scrolling, span, table, tableTools, tell } from "./dom.js";
 import { follow, order, state } from "./state.js";
 import { isInternal, pages } from "./common.js";
 
@@ -175,7 +175,7 @@ export function clusterPage(main) {
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Partition"), columns.map((broker) => h("th", { scope: "col" }, `broker ${broker}`)), h("th", { scope: "col", class: "number" }, "Epoch"))),
       h("tbody", {}, body)));
     fill(grid.appendChild(h("div")), found.length ? null : state.topics.size ? h("p", { class: "nothing" }, "No partition is like that.") : null);
-    fill(where, found.length > ROWS ? `${page * ROWS + 1} to ${Math.min((page + 1) * ROWS, found.length)} of ${count(found.length)}` : `${found.length} partitions`);
+    fill(where, found.length > ROWS ? `${page * ROWS + 1} to ${Math.min((page + 1) * ROWS, found.length)} of ${count(found.length)}` : counted(found.length, "partition"));
     pages(pager, page, found.length, ROWS);
   }
 

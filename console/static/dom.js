@@ -59,6 +59,11 @@ export function count(value, digits = 0) {
   return value.toLocaleString("en", { maximumFractionDigits: digits });
 }
 
+/** "1 topic", "2 topics". */
+export function counted(value, thing) {
+  return `${count(value)} ${thing}${value === 1 ? "" : "s"}`;
+}
+
 export function span(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   if (seconds < 60) return `${Math.floor(seconds)} s`;

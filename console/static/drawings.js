@@ -1,6 +1,6 @@
 // Drawings of the inside: a request's way through a broker, and the replicas of a partition.
 
-import { count, h, svg } from "./dom.js";
+import { count, counted, h, svg } from "./dom.js";
 
 const BOX_WIDTH = 150, BOX_HEIGHT = 64;
 
@@ -25,7 +25,7 @@ export function drawWay(told, api) {
   const middle = (row) => row + BOX_HEIGHT / 2;
   return svg("svg", { viewBox: "0 0 930 250", class: "way", role: "img", "aria-label": label },
     svg("defs", {}, svg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, svg("path", { d: "M0 0 L8 4 L0 8 z", class: "tip" }))),
-    box(x[0], top, "Acceptor", [`${count(told.gauges.connections)} connections`]),
+    box(x[0], top, "Acceptor", [counted(told.gauges.connections, "connection")]),
     arrow([[x[0] + BOX_WIDTH, middle(top)], [x[1], middle(top)]]),
     box(x[1], top, "Processors", [idle === undefined ? "" : `${count(idle * 100)} % idle`]),
     arrow([[x[1] + BOX_WIDTH, middle(top)], [x[2], middle(top)]]),

@@ -1,6 +1,6 @@
 // Groups of consumers: members, what each has, lag and how it goes, and where they go on.
 
-import { copy, count, facts, fill, h, scrolling, table, tableTools, teach } from "./dom.js";
+import { copy, count, counted, facts, fill, h, scrolling, table, tableTools, teach } from "./dom.js";
 import { ask, order, state } from "./state.js";
 import { sharePage } from "./share.js";
 import { doing, link, repeat } from "./common.js";
@@ -75,7 +75,7 @@ function oneGroup(main, name) {
     const isDone = !toCome && !toGo && !late && one.epoch === one.target_epoch;
     const said = isDone ? "Every member has its target assignment." : [
       one.epoch !== one.target_epoch && `the target of epoch ${one.epoch} is not computed yet`,
-      `${count(toCome)} partitions to be assigned`, `${count(toGo)} to be revoked`, late && `${count(late)} members at an older epoch`].filter(Boolean).join(", ");
+      `${counted(toCome, "partition")} to be assigned`, `${count(toGo)} to be revoked`, late && `${counted(late, "member")} at an older epoch`].filter(Boolean).join(", ");
     return h("div", { class: "converging" },
       h("p", {}, h("span", { class: `badge ${isDone ? "good" : "late"}` }, isDone ? "converged" : "converging"), " ", said),
       h("progress", { max: Math.max(owned + toCome + toGo, 1), value: isDone ? Math.max(owned, 1) : owned, "aria-label": "partitions as in the target assignment" }),

@@ -1,6 +1,6 @@
 // Records: read from some place on, filtered, followed as they come, and written.
 
-import { bytes, copy, count, fill, h, plain, save, scrolling, stamp, teach } from "./dom.js";
+import { bytes, copy, count, counted, fill, h, plain, save, scrolling, stamp, teach } from "./dom.js";
 import { ask, askText, fileAddress, order, state } from "./state.js";
 import { doing, isInternal, link, repeat } from "./common.js";
 import { quoted, topicChoice } from "./topics.js";
@@ -54,7 +54,7 @@ export function messagesPage(main, [name]) {
   const wanted = () => ({ topic: name, partition: partition.value, limit: limit.value, text: text.value, where: where.value, markers: markers.checked ? "1" : "" });
   const told = (more) => {
     progress.value = Math.min(scanned, progress.max);
-    fill(status, `${count(records.length)} records shown, ${count(scanned)} looked at${more ? `; ${more}` : ""}`);
+    fill(status, `${counted(records.length, "record")} shown, ${count(scanned)} looked at${more ? `; ${more}` : ""}`);
   };
 
   // Requests follow one another until enough records are found, nothing is left, or the reader stops them: each ends after some seconds.
@@ -210,7 +210,7 @@ function branch(value, depth) {
 function production(name) {
   const key = h("input"), noKey = h("input", { type: "checkbox", checked: true }), value = h("textarea", { rows: 4 }), tombstone = h("input", { type: "checkbox" });
   const headers = h("input", { placeholder: 'a JSON object: {"trace": "1"}' }), partition = h("input", { type: "number", min: 0, placeholder: "by key" });
-  const schemas = Object.fromEntries(["key", "value"].map((part) => [part, h("input", { type: "number", min: 0, placeholder: "none: as text" })]));
+  const schemas = Object.fromEntries(["key", "value"].map((part) => [part, h("input", { type: "number", min: 0, placeholder: "none" })]));
   const schemaOf = (part) => (schemas[part].value ? Number(schemas[part].value) : null);
   return h("section", {}, h("h2", {}, "Write a record"), h("form", { onsubmit: async (event) => {
     event.preventDefault();

@@ -1,6 +1,6 @@
 // The first page: health, throughput, latency and lag at a glance, the busiest topics, the latest events.
 
-import { bytes, clock, count, fill, h, scrolling, table, teach } from "./dom.js";
+import { bytes, clock, count, counted, fill, h, scrolling, table, teach } from "./dom.js";
 import { ask, follow, state } from "./state.js";
 import { isInternal, link, repeat, topicRates } from "./common.js";
 import { most, spark, sum } from "./spark.js";
@@ -34,17 +34,17 @@ export function overviewPage(main) {
     const nodes = state.nodes.filter((node) => node.status !== "running");
     const troubles = [
       state.problem && [state.problem, "bad"],
-      leaderless && [`${count(leaderless)} partitions without a leader`, "bad"],
+      leaderless && [`${counted(leaderless, "partition")} without a leader`, "bad"],
       state.controller < 0 && ["no controller", "bad"],
       ...nodes.map((node) => [`${node.name} is ${node.status}`, node.status === "paused" ? "late" : "bad"]),
-      behind && [`${count(behind)} partitions under-replicated`, "late"],
+      behind && [`${counted(behind, "partition")} under-replicated`, "late"],
     ].filter(Boolean);
     const worst = troubles.some(([, kind]) => kind === "bad") ? "bad" : troubles.length ? "late" : "good";
     const brokers = Object.keys(state.brokers).length;
     fill(health, h("a", { class: `health ${worst}`, href: link("cluster") },
       h("b", {}, { good: "Healthy", late: "Degraded", bad: "In trouble" }[worst]),
       h("span", {}, troubles.length ? troubles.slice(0, 4).map(([text]) => text).join(" · ") : "every partition has a leader and all of its replicas in sync"),
-      h("span", {}, `${count(brokers)} ${brokers === 1 ? "broker" : "brokers"} · ${count(state.topics.size)} topics · controller ${state.controller < 0 ? "none" : state.controller}`)));
+      h("span", {}, `${counted(brokers, "broker")} · ${counted(state.topics.size, "topic")} · controller ${state.controller < 0 ? "none" : state.controller}`)));
   }
 
   const named = (start) => Object.entries(series).filter(([name]) => name.startsWith(start));

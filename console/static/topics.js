@@ -1,6 +1,6 @@
 // All topics, and one of them: partitions, configs, and what can be done to it.
 
-import { bytes, copy, count, facts, fill, h, inSort, scrolling, table, tableTools, teach, tell } from "./dom.js";
+import { bytes, copy, count, counted, facts, fill, h, inSort, scrolling, table, tableTools, teach, tell } from "./dom.js";
 import { ask, follow, order, state } from "./state.js";
 import { doing, isInternal, link, pages, repeat, topicRates } from "./common.js";
 
@@ -54,7 +54,7 @@ function allTopics(main) {
     fill(inner, table("Topics of Kafka itself", COLUMNS, internal, "there are none"));
     fill(fold.querySelector("summary"), `Internal topics (${count(internal.length)})`);
     if (held) main.querySelector(`[data-topic="${CSS.escape(held)}"]`)?.focus();
-    fill(where, `${count(found.length)} topics`);
+    fill(where, counted(found.length, "topic"));
     pages(pager, page, found.length, ROWS);
   }
 
