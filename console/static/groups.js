@@ -121,7 +121,7 @@ function reset(name, topic) {
   async function show(execute) {
     const found = await doing(() => order("groups/order", asked(execute)));
     if (!found) return;
-    fill(plan, table(execute ? "Done" : "Planned changes", [["Topic", (row) => row.topic], ["Partition", (row) => row.partition, "number"], ["Now", (row) => count(row.before), "number"], ["Then", (row) => count(row.after), "number"]], found.plan, "the group has no offsets: name a topic"), tableTools(`${name}-plan`, () => plan.querySelector("table")),
+    fill(plan, scrolling("plan", table(execute ? "Done" : "Planned changes", [["Topic", (row) => row.topic], ["Partition", (row) => row.partition, "number"], ["Now", (row) => count(row.before), "number"], ["Then", (row) => count(row.after), "number"]], found.plan, "the group has no offsets: name a topic")), tableTools(`${name}-plan`, () => plan.querySelector("table")),
       execute ? null : h("button", { type: "button", class: "danger", onclick: () => show(true) }, "Reset"));
   }
   return h("section", {}, h("h2", {}, "Reset offsets"), h("p", { class: "soft" }, "Only the offsets of a group without members can be reset."),

@@ -49,7 +49,7 @@ function hangingSection() {
     if (!rows) return;
     const columns = [["Partition", place], ["First offset", (one) => count(one.open_since_offset), "number"], ["Producer", (one) => one.producer_id, "number"], ["Epoch", (one) => one.epoch, "number"], ["Last written (UTC)", (one) => stamp(one.last_ms)]];
     if (state.facts.may_write) columns.push(["Actions", (one) => h("button", { type: "button", class: "danger", "aria-label": `abort ${one.topic}-${one.partition} from ${one.open_since_offset}`, onclick: () => abort(one) }, "abort"), "plain"]);
-    fill(found, table("Open in a partition, while no coordinator knows of it", columns, rows, "no transaction is hanging"), tableTools("hanging", () => found.querySelector("table")));
+    fill(found, scrolling("hanging transactions", table("Open in a partition, while no coordinator knows of it", columns, rows, "no transaction is hanging")), tableTools("hanging", () => found.querySelector("table")));
   }
   async function abort(one) {
     if (await doing(() => order("transactions/order", { do: "abort", topic: one.topic, partition: one.partition, first_offset: one.open_since_offset }))) look();
@@ -75,7 +75,7 @@ function producersSection() {
     });
   }
   return [h("section", {}, h("h2", {}, "Active producers of a partition"),
-    h("form", { onsubmit: (event) => { event.preventDefault(); look(); } }, topic, h("label", {}, "Partition", partition), h("button", {}, "Show")), found, tableTools("producers", () => found.querySelector("table"))), () => { stop(); end(); }];
+    h("form", { onsubmit: (event) => { event.preventDefault(); look(); } }, topic, h("label", {}, "Partition", partition), h("button", {}, "Show")), scrolling("producers", found), tableTools("producers", () => found.querySelector("table"))), () => { stop(); end(); }];
 }
 
 function oneTransaction(main, name) {

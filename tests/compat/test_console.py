@@ -17,10 +17,13 @@ import trio
 
 from pybroker_kafka.testing import KafkaCluster
 from tests.support.browser import (
+    NARROW,
+    WIDE,
     PageClock,
     browser_page,
     chromium,
     console_process,
+    is_too_wide,
     keep_picture,
     never_pressed,
     press_what_only_copies,
@@ -373,6 +376,9 @@ def test_transactions_are_shown_and_what_hangs_is_aborted(seen: Seen) -> None:
     writers.get_by_role("button", name="Show").click()
     expect(writers.locator("tbody .late")).to_have_text("0")
     seen.keep_picture("transactions")
+    page.set_viewport_size(NARROW)
+    assert not is_too_wide(page)
+    page.set_viewport_size(WIDE)
     press_what_only_copies(page)
     hanging.get_by_role("button", name="abort").click()
     expect(hanging).to_contain_text("no transaction is hanging")
@@ -421,11 +427,10 @@ def test_all_pages_can_be_read_by_everybody(seen: Seen) -> None:
             assert found.violations_count == 0, found.generate_report()
         seen.page.get_by_role("button", name=theme).click()
     seen.page.set_viewport_size({"width": 390, "height": 844})
-    wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
     for place in ("overview", "cluster", "topics/orders", "messages/orders", "clients", "plots"):
         seen.open(place)
         expect(seen.page.locator("main table").first).to_be_visible()
-        assert seen.page.evaluate(wide) is False, f"{place} is wider than the window"
+        assert not is_too_wide(seen.page), f"{place} is wider than the window"
     seen.page.set_viewport_size({"width": 1400, "height": 900})
 
 

@@ -8,12 +8,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from pybroker_kafka.testing import KafkaCluster
-from tests.support.browser import browser_page, chromium, console_process
+from tests.support.browser import browser_page, chromium, console_process, is_too_wide
 
 pytestmark = pytest.mark.nightly
 
 SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
-WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
 
 def test_lag_snapshots_and_refused_records_of_a_table() -> None:
@@ -53,7 +52,7 @@ def test_lag_snapshots_and_refused_records_of_a_table() -> None:
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
         page.set_viewport_size({"width": 390, "height": 800})
-        assert page.evaluate(WIDE) is False
+        assert not is_too_wide(page)
         page.goto(f"{home}#/tables")
         expect(page.locator("main tbody")).to_contain_text("current")
-        assert page.evaluate(WIDE) is False
+        assert not is_too_wide(page)

@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from pybroker_kafka import BlockingProducer
 from pybroker_kafka.local.tier import tier_keys
 from pybroker_kafka.testing import KafkaCluster
-from tests.support.browser import browser_page, chromium, console_process
+from tests.support.browser import browser_page, chromium, console_process, is_too_wide
 
 pytestmark = pytest.mark.nightly
 
@@ -51,5 +51,4 @@ def test_what_lies_in_the_tier_and_what_it_costs(tmp_path: Path) -> None:
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
         page.set_viewport_size({"width": 390, "height": 800})
-        wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-        assert page.evaluate(wide) is False
+        assert not is_too_wide(page)

@@ -16,7 +16,7 @@ import pytest
 from pybroker_kafka.learn.chapter import Ask, Chapter
 from pybroker_kafka.learn.course import chapters
 from pybroker_kafka.testing import KafkaCluster
-from tests.support.browser import browser_page, chromium, keep_picture
+from tests.support.browser import browser_page, chromium, is_too_wide, keep_picture
 from tests.support.course import WRONG, Answers, course_cluster, learning
 from tests.support.patience import until
 
@@ -50,8 +50,7 @@ def test_the_page_can_be_read_by_everybody(kafka: KafkaCluster) -> None:
             page.get_by_role("button", name=theme).click()
         keep_picture(page, "learn")
         page.set_viewport_size({"width": 400, "height": 800})
-        wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-        assert page.evaluate(wide) is False
+        assert not is_too_wide(page)
 
 
 @pytest.mark.nightly

@@ -82,6 +82,13 @@ def keep_picture(page: Page, name: str, *, every_look: bool = False, top: str = 
     page.set_viewport_size(WIDE)
 
 
+def is_too_wide(page: Page) -> bool:
+    """Whether the page is wider than its window; a table that scrolls by itself does not count."""
+    root = "document.documentElement"
+    wide: bool = page.evaluate(f"{root}.scrollWidth > {root}.clientWidth")
+    return wide
+
+
 def press_what_only_copies(page: Page) -> None:
     """All that copy or save something of the page that is open."""
     for name in SAFE:
