@@ -103,6 +103,8 @@ def _told_in_one_line() -> Iterator[None]:
         raise
     except click.UsageError as error:
         said = " ".join(error.format_message().split())
+        if isinstance(error, click.NoSuchOption) and not error.option_name.startswith("--"):
+            said = f"{said.rstrip('.')}; a name that begins with a dash comes last, after --"
         if error.ctx is not None:
             see = f"ee: {error.ctx.command_path} --help"
             said = f"{said} S{see}" if said.endswith("?") else f"{said.rstrip('.')}; s{see}"
