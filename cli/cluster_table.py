@@ -169,9 +169,10 @@ def partition_line(view: ClusterView | None) -> str:
     """One line with the state of all partitions of the cluster."""
     if view is None:
         return "[red]no broker answers: nothing is known of the partitions[/]"
+    counted = "1 partition" if view.partitions == 1 else f"{view.partitions} partitions"
     if not view.under_replicated and not view.without_leader:
-        return f"{view.partitions} partitions, all led and fully replicated"
-    parts = [f"{view.partitions} partitions"]
+        return f"{counted}, all led and fully replicated"
+    parts = [counted]
     for names, what in (
         (view.under_replicated, "under-replicated"),
         (view.without_leader, "without leader"),

@@ -147,7 +147,8 @@ def run_pipeline(session: SparkSession, options: flight_delays.PipelineOptions, 
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
             tasks = sum(stage.numTasks for stage in stages if stage is not None)
-            told = f"{done} of {tasks} tasks" if tasks else f"{len(batches)} batches"
+            counted = "1 batch" if len(batches) == 1 else f"{len(batches)} batches"
+            told = f"{done} of {tasks} tasks" if tasks else counted
             progress.update(task, completed=rows, batches=told)
             if finished:
                 query.awaitTermination()  # raises the query's error
