@@ -1,7 +1,7 @@
 """Runs steps: a generator that yields between them, and returns a result.
 
-Invariant: the loop is held for one step at a time. Handlers share the time of a turn among all their
-steps instead (`network/turns.py`).
+Invariant: the loop is held for one step at a time. Handlers share the time of a turn among all
+their steps instead (`network/turns.py`).
 """
 
 from __future__ import annotations
