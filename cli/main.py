@@ -103,12 +103,22 @@ def _told_in_one_line() -> Iterator[None]:
         raise
     except click.UsageError as error:
         said = " ".join(error.format_message().split())
-        if isinstance(error, click.NoSuchOption) and not error.option_name.startswith("--"):
+        if _may_be_a_name(error):
             said = f"{said.rstrip('.')}; a name that begins with a dash comes last, after --"
         if error.ctx is not None:
             see = f"ee: {error.ctx.command_path} --help"
             said = f"{said} S{see}" if said.endswith("?") else f"{said.rstrip('.')}; s{see}"
         raise WrongUse(said) from None
+
+
+def _may_be_a_name(error: click.UsageError) -> bool:
+    """Whether what is no option may have been meant as an argument of the command."""
+    return (
+        isinstance(error, click.NoSuchOption)
+        and not error.option_name.startswith("--")
+        and error.ctx is not None
+        and any(isinstance(one, click.Argument) for one in error.ctx.command.params)
+    )
 
 
 @contextmanager

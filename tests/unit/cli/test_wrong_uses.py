@@ -69,6 +69,7 @@ WRONG_USES = {
     "consume t --registry here:8081": "--registry 'here:8081' is not http://HOST:PORT",
     "produce t --header =x": "--header '=x' is not NAME=VALUE",
     "perf produce t --acks 0 --transactional-id x": "a transaction takes --acks all",
+    "tokens list -q": "No such option '-q'; see: pybroker tokens list --help",
     "tokens renew -qSIU": "No such option '-q'; a name that begins with a dash comes last, ",
     "features upgrade f": "'f' is not FEATURE=LEVEL",
     "features upgrade f=x": "the level of f is a number, not 'x'",
