@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
 import pytest
@@ -20,11 +20,11 @@ from tests.support.browser import (
     NARROW,
     WIDE,
     PageClock,
+    Seen,
     browser_page,
     chromium,
     console_process,
     is_too_wide,
-    keep_picture,
     never_pressed,
     press_what_only_copies,
     skip_unless_whole,
@@ -44,27 +44,13 @@ from tests.support.patience import until
 from tests.support.schema_registry import schema_registry
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    pass
 
 CONFIG = {
     "transaction.partition.verification.enable": "false",  # so that one can hang
     "log.cleaner.backoff.ms": "500",
     "log.retention.check.interval.ms": "1000",
 }
-
-
-class Seen(NamedTuple):
-    """The cluster, and the browser that looks at it."""
-
-    kafka: KafkaCluster
-    page: Page
-    address: str
-
-    def open(self, place: str) -> None:
-        self.page.goto(self.address.split("?")[0] + "#/" + place)
-
-    def keep_picture(self, name: str) -> None:
-        keep_picture(self.page, name)
 
 
 @pytest.fixture(scope="module")
@@ -426,12 +412,12 @@ def test_all_pages_can_be_read_by_everybody(seen: Seen) -> None:
             found = Axe().run(seen.page)
             assert found.violations_count == 0, found.generate_report()
         seen.page.get_by_role("button", name=theme).click()
-    seen.page.set_viewport_size({"width": 390, "height": 844})
+    seen.page.set_viewport_size(NARROW)
     for place in ("overview", "cluster", "topics/orders", "messages/orders", "clients", "plots"):
         seen.open(place)
         expect(seen.page.locator("main table").first).to_be_visible()
         assert not is_too_wide(seen.page), f"{place} is wider than the window"
-    seen.page.set_viewport_size({"width": 1400, "height": 900})
+    seen.page.set_viewport_size(WIDE)
 
 
 @pytest.mark.nightly

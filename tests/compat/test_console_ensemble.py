@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from pybroker_kafka.testing import KafkaCluster
-from tests.compat.test_console import Seen
-from tests.support.browser import browser_page, chromium, console_process, keep_picture
+from tests.support.browser import Seen, browser_page, chromium, console_process, keep_picture
 from tests.support.patience import until
 
 pytestmark = pytest.mark.nightly

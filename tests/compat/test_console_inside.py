@@ -18,8 +18,10 @@ from kafka import KafkaConsumer, KafkaProducer
 from pybroker_kafka.local import cluster_state
 from pybroker_kafka.protocol.records.batch import iter_batch_headers
 from pybroker_kafka.testing import KafkaCluster
-from tests.compat.test_console import Seen
 from tests.support.browser import (
+    NARROW,
+    WIDE,
+    Seen,
     browser_page,
     chromium,
     console_process,
@@ -186,9 +188,9 @@ def test_readable_by_all(seen: Seen) -> None:
         seen.page.get_by_role("heading", level=2).first.wait_for()
         found = Axe().run(seen.page)
         assert found.violations_count == 0, found.generate_report()
-    seen.page.set_viewport_size({"width": 400, "height": 800})
+    seen.page.set_viewport_size(NARROW)
     assert not is_too_wide(seen.page)
-    seen.page.set_viewport_size({"width": 1400, "height": 900})
+    seen.page.set_viewport_size(WIDE)
 
 
 def test_every_button_was_pressed(seen: Seen, request: pytest.FixtureRequest) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -22,6 +22,8 @@ from .processes import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, ViewportSize
+
+    from pybroker_kafka.testing import KafkaCluster
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 WIDE: ViewportSize = {"width": 1400, "height": 900}
@@ -80,6 +82,20 @@ def keep_picture(page: Page, name: str, *, every_look: bool = False, top: str = 
         page.screenshot(path=Path(folder) / f"{name}{suffix}.png")
     page.evaluate(CHOOSE_THEME, "light")
     page.set_viewport_size(WIDE)
+
+
+class Seen(NamedTuple):
+    """The cluster, and the browser that looks at it."""
+
+    kafka: KafkaCluster
+    page: Page
+    address: str
+
+    def open(self, place: str) -> None:
+        self.page.goto(self.address.split("?")[0] + "#/" + place)
+
+    def keep_picture(self, name: str) -> None:
+        keep_picture(self.page, name)
 
 
 def is_too_wide(page: Page) -> bool:
